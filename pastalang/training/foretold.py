@@ -8,11 +8,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from pastalang.runtime.models.probe_tokens import BUCKETS, Accuracy
+from pastalang.runtime.models.probe_tokens import BUCKETS, EDGES, MIDDLES, Accuracy
 from pastalang.training.recording import IGNORED
 
-_TOP: Final = 5  # ranks of which the accuracy is measured
-_DOUBT: Final = 8  # what is believed of a tenth of probability counts like so many predictions
+_TOP: Final = 8  # ranks of which the accuracy is measured: as many as decoding considers
+_DOUBT: Final = 8  # what is believed of a bucket counts like so many predictions
 
 
 class Tally:
@@ -37,7 +37,7 @@ class Tally:
         in_a_row = (right | ~known).long().cumprod(dim=-1).bool()
         self._runs += (in_a_row & known).sum(dim=(0, 1))
         self._hosts += known.shape[0] * known.shape[1]
-        buckets = (chances * BUCKETS).long().clamp(max=BUCKETS - 1)
+        buckets = torch.bucketize(chances, torch.tensor(EDGES), right=True)
         for distance in range(known.shape[-1]):
             where = known[..., distance]
             chosen = buckets[..., distance, :][where].flatten()
@@ -47,8 +47,7 @@ class Tally:
 
     @property
     def accuracy(self) -> Accuracy:
-        middle = (torch.arange(BUCKETS) + 0.5) / BUCKETS
-        by_chance = (self._right + _DOUBT * middle) / (self._seen + _DOUBT)
+        by_chance = (self._right + _DOUBT * torch.tensor(MIDDLES)) / (self._seen + _DOUBT)
         top = self._top / self._judged.clamp(min=1)[:, None]
         runs = self._runs / max(1, self._hosts)
         return Accuracy(_rounded(top), _rounded(runs[None])[0], _rounded(by_chance))
@@ -61,4 +60,4 @@ def _rounded(numbers: Tensor) -> tuple[tuple[float, ...], ...]:
 def table(accuracy: Accuracy) -> Iterator[str]:
     yield "tokens ahead  right  among 5  right in a row"
     for distance, (top, run) in enumerate(zip(accuracy.top, accuracy.runs, strict=True), start=1):
-        yield f"{distance:>12}  {top[0]:>5.2f}  {top[-1]:>7.2f}  {run:>14.2f}"
+        yield f"{distance:>12}  {top[0]:>5.2f}  {top[4]:>7.2f}  {run:>14.2f}"

@@ -13,13 +13,15 @@ import pastalang
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.drafts.budget import Probing, StepCosts, worth_feeding
+from pastalang.runtime.drafts.guess_tree import Chances
+from pastalang.runtime.drafts.probed import kind_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens, find_probe_tokens
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, Guess
-from pastalang.runtime.step import StepBatch
+from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess, Node
+from pastalang.runtime.step import CellId, StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 from pastalang.testing.toy_models import toy_model
@@ -142,6 +144,37 @@ def test_what_takes_longer_to_read_than_it_saves_is_not_foretold(seconds: float,
     else:
         assert sum(one.forward_passes for one in runs) > 3.5 * plain
         assert sum(one.drafted_tokens > 0 for one in runs) > 1, "tried again now and then"
+
+
+def test_probes_whose_second_guess_is_right_go_on_being_fed() -> None:
+    """The likeliest token that they foretell never is."""
+
+    def score(token: FedToken) -> list[float]:
+        logits = by_position(token)
+        if token.token >= VOCABULARY:
+            logits[96] = 9.7
+        return logits
+
+    model = FakeModel(score, vocabulary=VOCABULARY)
+    model.probe_tokens = SURE
+    engine = Engine(model, byte_tokenizer())
+    drafter = engine._drafter
+    drafter._clock = lambda: 0.0
+    drafter.costs = StepCosts(((1, 1.0), (101, 11.0)))
+    drafter.remember = lambda _: None  # type: ignore[method-assign]
+    plain, *runs = (engine.run(TEXT, drafts=drafts).usage for drafts in ("off", *["auto"] * 12))
+    assert runs[-1].forward_passes < plain.forward_passes / 2
+
+
+@pytest.mark.parametrize(("probability", "other"), [(0.06, 0.005), (0.3, 0.15), (0.95, 0.6)])
+def test_a_foretold_token_is_not_judged_by_others_that_are_less_likely(probability: float, other: float) -> None:
+    chances = Chances(lambda distance, bucket: SURE.accuracy.by_chance[distance][bucket])
+    before = chances.of(kind_of(1, probability))
+    wrong = Node(Guess(5, FROM_BRANCH, 0.1, kind_of(1, other)), cell=CellId(0), position=0, row=0)
+    for _ in range(300):
+        chances.learn(DraftTree(mock.Mock(), 0, [wrong], is_weighed=True))
+    assert chances.of(kind_of(1, probability)) == before
+    assert chances.of(kind_of(1, other)) < 0.03
 
 
 # ── the budget ───────────────────────────────────────────────────────────────────────────────────────────

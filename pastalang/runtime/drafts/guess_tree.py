@@ -19,11 +19,10 @@ from heapq import heappop, heappush
 from pastalang.plan.plan import Hole, Segment, Text
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
-from pastalang.runtime.drafts.probed import Foretold, bucket_of
+from pastalang.runtime.drafts.probed import FORETOLD, Foretold, distance_and_bucket, kind_of
 from pastalang.runtime.drafts.texts import LONGEST, Texts
 from pastalang.runtime.drafts.values import END, Values
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.models.probe_tokens import BUCKETS
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.hole import OpenHole
@@ -38,9 +37,9 @@ _FORESEEN = 24  # guesses of a tree after which no more are foreseen
 _ENDS = 0.3  # that a value ends where it may
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what was learned, like so many at most
 
-# Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth, one
-# that was foretold by its distance and its probability.
-_COPY, _SECOND_COPY, _END, _REMEMBERED, _FORETOLD = 0, 100, 200, 300, 400
+# Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth. From
+# `FORETOLD` on: one that was foretold, by its distance and its probability.
+_COPY, _SECOND_COPY, _END, _REMEMBERED = 0, 100, 200, 300
 
 _Place = tuple[tuple[tuple[Segment, ...], int, bool], ...]  # segments, index, whether it is a list: from the outermost
 
@@ -116,7 +115,7 @@ class GuessTree:
         while heap and ways and len(self.guesses) < _FORESEEN:
             reached, number, parent, depth = heappop(heap)
             for token, distance, probability in foretold[depth] if depth < len(foretold) else ():
-                kind = _FORETOLD + distance * BUCKETS + bucket_of(probability)
+                kind = kind_of(distance, probability)
                 chance = self._chances.of(kind)
                 if -reached * chance < least:
                     continue
@@ -211,7 +210,7 @@ _TextAfter = tuple[tuple[int, ...], Hole, _Place]
 
 
 class Chances:
-    """How often guesses of a kind are right. `foretold`: what is believed by distance and tenth of probability."""
+    """How often guesses of a kind are right. `foretold`: what is believed by distance and bucket of probability."""
 
     def __init__(self, foretold: Callable[[int, int], float] | None = None) -> None:
         self._foretold = foretold
@@ -237,9 +236,9 @@ class Chances:
 
     def _belief(self, kind: int) -> float:
         """The chance of a guess of a kind before any was seen."""
-        if kind >= _FORETOLD:
+        if kind >= FORETOLD:
             assert self._foretold is not None, "something was foretold"
-            return self._foretold(*divmod(kind - _FORETOLD, BUCKETS))
+            return self._foretold(*distance_and_bucket(kind))
         match, depth = divmod(kind % 100, DEEPEST)
         if kind >= _END:
             return _ENDS

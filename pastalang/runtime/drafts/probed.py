@@ -10,20 +10,22 @@ two nearly always agree if the distributions do.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 
 from pastalang.runtime.drafts.budget import NO_PROBES, Probing
-from pastalang.runtime.models.probe_tokens import BUCKETS, ProbeTokens
+from pastalang.runtime.models.probe_tokens import BUCKETS, EDGES, ProbeTokens
 from pastalang.runtime.sampling.sampler import waiting_times
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import DraftTree
 from pastalang.runtime.scheduler.sample_request import draw_key, sampling_of
 
+FORETOLD: Final = 400  # the first kind of guesses that were foretold
 LIKELIEST = 8  # tokens that are considered at each distance
 _TRUST, _MEMORY = 32, 512  # what training measured counts like so many steps; what was seen, like so many at most
 _ROOM = 64  # positions that have to be left before the model's last one
@@ -45,6 +47,7 @@ class ProbeDrafts:
         self._last_position = last_position
         self._tokens = trained.ids(vocabulary)
         self._foretold: WeakKeyDictionary[BranchState, _Foretold] = WeakKeyDictionary()
+        self._offered: WeakKeyDictionary[BranchState, range] = WeakKeyDictionary()  # distances, to the tree of a step
         self._right = defaultdict[int, float](float)
         self._judged = defaultdict[int, float](float)
 
@@ -74,7 +77,6 @@ class ProbeDrafts:
         likeliest = list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
         for tree, distances in probed:
             here, likeliest = likeliest[: len(distances)], likeliest[len(distances) :]
-            self._judge(tree.branch)
             self._foretold[tree.branch] = _Foretold(_first(tree), [list(zip(*one, strict=True)) for one in here])
 
     def foretold(self, branch: BranchState) -> list[list[Foretold]]:
@@ -83,39 +85,29 @@ class ProbeDrafts:
         if known is None or len(branch.tokens) < known.first:
             return []
         gone = len(branch.tokens) - known.first
+        self._offered[branch] = range(gone, len(known.likeliest))
         return [
             [Foretold(token, distance, probability) for token, probability in candidates]
             for distance, candidates in enumerate(known.likeliest)
         ][gone:]
 
-    def end(self, branch: BranchState) -> None:
-        """A branch draws no more: what was foretold beyond its end was wrong."""
-        self._judge(branch)
-        self._foretold.pop(branch, None)
+    def learn(self, tree: DraftTree) -> None:
+        """How far what was offered came true: each distance of which a guess is confirmed saves a pass."""
+        offered = self._offered.pop(tree.branch, ())
+        kinds = [node.guess.kind for node in tree.nodes]
+        if all(kind < FORETOLD for kind in kinds):
+            return
+        right = {distance_and_bucket(kinds[place])[0] for place in tree.confirmed if kinds[place] >= FORETOLD}
+        for distance in offered:
+            if self._judged[distance] >= _MEMORY:
+                self._right[distance] /= 2
+                self._judged[distance] /= 2
+            self._right[distance] += distance in right
+            self._judged[distance] += 1
 
     def belief(self, distance: int, bucket: int) -> float:
         """How often a token of such a probability was right at the end of training."""
         return self._accuracy.by_chance[distance][bucket]
-
-    def _judge(self, branch: BranchState) -> None:
-        """How far the likeliest tokens of the last look came true: each of a run that is right saves a pass."""
-        known = self._foretold.get(branch)
-        if known is None:
-            return
-        drawn, is_right = {one.index for one in branch.drawn[-_ROOM:]}, True
-        for distance, candidates in enumerate(known.likeliest):
-            at = known.first + distance
-            is_known = at < len(branch.tokens)
-            if is_right and not is_known and branch.hole is not None:
-                return
-            if is_known and at not in drawn:
-                continue  # the type forced it
-            is_right = is_right and is_known and branch.tokens[at] == candidates[0][0]
-            if self._judged[distance] >= _MEMORY:
-                self._right[distance] /= 2
-                self._judged[distance] /= 2
-            self._right[distance] += is_right
-            self._judged[distance] += 1
 
 
 def _first(tree: DraftTree) -> int:
@@ -142,5 +134,11 @@ class _Foretold(NamedTuple):
     likeliest: Sequence[Sequence[tuple[int, float]]]
 
 
-def bucket_of(probability: float) -> int:
-    return min(int(probability * BUCKETS), BUCKETS - 1)
+def kind_of(distance: int, probability: float) -> int:
+    """Of a guess that was foretold."""
+    return FORETOLD + distance * BUCKETS + bisect_right(EDGES, probability)
+
+
+def distance_and_bucket(kind: int) -> tuple[int, int]:
+    """Of a guess that was foretold."""
+    return divmod(kind - FORETOLD, BUCKETS)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,8 +27,10 @@ from transformers.utils import cached_file
 
 from pastalang.runtime.errors import LoadError
 
-BUCKETS: Final = 10  # of probabilities
-_VERSION: Final = "1"
+EDGES: Final = (0.003, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.35, 0.5, 0.7, 0.9)  # between the buckets of probabilities
+BUCKETS: Final = len(EDGES) + 1
+MIDDLES: Final = tuple((low + high) / 2 for low, high in pairwise((0.0, *EDGES, 1.0)))
+_VERSION: Final = "2"
 _SAMPLED: Final = 256  # weights by which a model is known again
 
 
@@ -56,7 +59,7 @@ class Accuracy:
 
     `top`: how often the token is among the 1, 2, 3 ... likeliest ones. `runs`: how often the likeliest ones are right
     at this distance and at all before it. `by_chance`: how often a token is right that is predicted with a probability
-    of the first tenth, of the second ...
+    of the first bucket, of the second ... They are small where probabilities are: most guesses are runners-up.
     """
 
     top: tuple[tuple[float, ...], ...]
@@ -66,9 +69,8 @@ class Accuracy:
     @staticmethod
     def unknown(distances: int) -> Accuracy:
         """Takes predictions at their word, with less trust the further they reach."""
-        by_chance = tuple((bucket + 0.5) / BUCKETS for bucket in range(BUCKETS))
         runs = tuple(0.5 ** (1 + distance) for distance in range(distances))
-        return Accuracy(((),) * distances, runs, (by_chance,) * distances)
+        return Accuracy(((),) * distances, runs, (MIDDLES,) * distances)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
