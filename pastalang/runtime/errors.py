@@ -48,7 +48,7 @@ class NotFiniteLogits(RunError):
 
 
 class DeadEnd(RunError):
-    """No token is allowed, or the model gives every allowed token no probability."""
+    """A type cannot be enforced, no token is allowed, or the model gives every allowed token no probability."""
 
     code = "dead_end"
 

@@ -111,7 +111,8 @@ def is_refused(plan: Plan, words: str) -> bool:
     """Whether a limit leaves no value, which refuses every run of the plan."""
     try:
         BoundPlan(plan, encoder_of(words), guides_of(words)).check_limits()
-    except DeadEnd:
+    except DeadEnd as problem:
+        assert "fits into" in problem.reason, "a type that cannot be enforced is refused by the checker"
         return True
     return False
 

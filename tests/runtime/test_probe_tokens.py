@@ -17,7 +17,8 @@ from pastalang.runtime.drafts.guess_tree import Chances
 from pastalang.runtime.drafts.probed import kind_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens, find_probe_tokens
+from pastalang.runtime.models import probe_tokens
+from pastalang.runtime.models.probe_tokens import BUCKETS, Accuracy, Kind, ProbeTokens, find_probe_tokens
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess, Node
@@ -166,6 +167,22 @@ def test_probes_whose_second_guess_is_right_go_on_being_fed() -> None:
     assert runs[-1].forward_passes < plain.forward_passes / 2
 
 
+def test_probes_that_foretell_nothing_worth_guessing_are_given_up() -> None:
+    """Each token is as likely as any other, so no guess of theirs is ever fed."""
+
+    def score(token: FedToken) -> list[float]:
+        return [0.0] * VOCABULARY if token.token >= VOCABULARY else by_position(token)
+
+    model = FakeModel(score, vocabulary=VOCABULARY)
+    model.probe_tokens = SURE
+    engine = Engine(model, byte_tokenizer())
+    before = engine._drafter._ahead.probing([]).gains
+    for _ in range(8):
+        engine.run(TEXT, drafts=12)
+    after = engine._drafter._ahead.probing([]).gains
+    assert all(now < then / 5 for now, then in zip(after, before, strict=True))
+
+
 @pytest.mark.parametrize(("probability", "other"), [(0.06, 0.005), (0.3, 0.15), (0.95, 0.6)])
 def test_a_foretold_token_is_not_judged_by_others_that_are_less_likely(probability: float, other: float) -> None:
     chances = Chances(lambda distance, bucket: SURE.accuracy.by_chance[distance][bucket])
@@ -205,7 +222,7 @@ def test_a_probe_is_fed_only_if_it_is_worth_its_time() -> None:
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ACCURACY = Accuracy(((0.5, 0.6), (0.2, 0.3)), (0.5, 0.1), ((0.1,) * 10, (0.2,) * 10))
+ACCURACY = Accuracy(((0.5, 0.6), (0.2, 0.3)), (0.5, 0.1), ((0.1,) * BUCKETS, (0.2,) * BUCKETS))
 
 
 @pytest.fixture(params=[Kind.PPD, Kind.SPACE])
@@ -231,7 +248,7 @@ def save(folder: Path, kind: Kind, hidden: int) -> None:
 def test_they_are_found_next_to_the_weights(folder: Path, kind: Kind, dtype: Any) -> None:
     engine = pastalang.Engine.load(folder, dtype=dtype, device="cpu")
     found = engine.model.probe_tokens
-    assert found is not None and found.accuracy.runs == (0.5, 0.1) and found.accuracy.by_chance[1] == (0.2,) * 10
+    assert found is not None and found.accuracy.runs == (0.5, 0.1) and found.accuracy.by_chance[1] == (0.2,) * BUCKETS
     assert found.ids(VOCABULARY) == (((320, 321), (322, 323)) if kind is Kind.PPD else ((320,), (320,)))
     drafted = engine.run(TEXT, drafts=8)
     assert drafted.usage.drafted_tokens > 0
@@ -270,6 +287,13 @@ def test_a_damaged_file_is_named(folder: Path, kind: Kind, damage: bytes | None)
     file = folder / kind.file
     file.write_bytes(file.read_bytes()[:-9] if damage is None else damage)
     with pytest.raises(LoadError, match=f"{kind.file}, {kind.holds} of the model, cannot be read"):
+        pastalang.Engine.load(folder)
+
+
+def test_a_file_of_an_older_version_is_refused_with_what_to_do(folder: Path, kind: Kind) -> None:
+    with mock.patch.object(probe_tokens, "_VERSION", "1"):
+        save(folder, kind, 32)
+    with pytest.raises(LoadError, match=f"of version 1, and version 2 can be read: train again with `{kind.command}`"):
         pastalang.Engine.load(folder)
 
 

@@ -43,4 +43,4 @@ def test_an_empty_text_is_named_with_its_item() -> None:
     engine = Engine(hashed_model(300), byte_tokenizer())
     with pytest.raises(DeadEnd, match="the text to quote from is empty") as caught:
         engine.run(program, {"title": ["abc", "", "de"]})
-    assert caught.value.field == "[1].v"
+    assert (caught.value.code, caught.value.field) == ("dead_end", "[1].v")

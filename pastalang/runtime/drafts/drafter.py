@@ -122,8 +122,8 @@ class EngineDrafter:
             self._confirmed += len(tree.confirmed)
             self._fed += len(tree.nodes)
         self._chances.learn(tree)
-        if self._ahead is not None:
-            self._ahead.learn(tree)
+        if self._ahead is not None and tree.branch.hole is None:
+            self._ahead.end(tree.branch)
 
     def remember(self, request: RequestState) -> None:
         if request.drafts != {"off"}:

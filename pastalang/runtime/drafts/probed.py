@@ -28,6 +28,7 @@ from pastalang.runtime.scheduler.sample_request import draw_key, sampling_of
 FORETOLD: Final = 400  # the first kind of guesses that were foretold
 LIKELIEST = 8  # tokens that are considered at each distance
 _TRUST, _MEMORY = 32, 512  # what training measured counts like so many steps; what was seen, like so many at most
+_WORTH = 0.05  # the probability from which on a runner-up is worth guessing
 _ROOM = 64  # positions that have to be left before the model's last one
 
 
@@ -47,7 +48,7 @@ class ProbeDrafts:
         self._last_position = last_position
         self._tokens = trained.ids(vocabulary)
         self._foretold: WeakKeyDictionary[BranchState, _Foretold] = WeakKeyDictionary()
-        self._offered: WeakKeyDictionary[BranchState, range] = WeakKeyDictionary()  # distances, to the tree of a step
+        self._pending: WeakKeyDictionary[BranchState, list[_Foretold]] = WeakKeyDictionary()  # not judged yet
         self._right = defaultdict[int, float](float)
         self._judged = defaultdict[int, float](float)
 
@@ -77,7 +78,10 @@ class ProbeDrafts:
         likeliest = list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
         for tree, distances in probed:
             here, likeliest = likeliest[: len(distances)], likeliest[len(distances) :]
-            self._foretold[tree.branch] = _Foretold(_first(tree), [list(zip(*one, strict=True)) for one in here])
+            found_here = _Foretold(_first(tree), [list(zip(*one, strict=True)) for one in here])
+            self._foretold[tree.branch] = found_here
+            self._settle(tree.branch)
+            self._pending[tree.branch].append(found_here)
 
     def foretold(self, branch: BranchState) -> list[list[Foretold]]:
         """Of each token that the branch draws next, the next one first: the likeliest ones."""
@@ -85,29 +89,48 @@ class ProbeDrafts:
         if known is None or len(branch.tokens) < known.first:
             return []
         gone = len(branch.tokens) - known.first
-        self._offered[branch] = range(gone, len(known.likeliest))
         return [
             [Foretold(token, distance, probability) for token, probability in candidates]
             for distance, candidates in enumerate(known.likeliest)
         ][gone:]
 
-    def learn(self, tree: DraftTree) -> None:
-        """How far what was offered came true: each distance of which a guess is confirmed saves a pass."""
-        offered = self._offered.pop(tree.branch, ())
-        kinds = [node.guess.kind for node in tree.nodes]
-        if all(kind < FORETOLD for kind in kinds):
-            return
-        right = {distance_and_bucket(kinds[place])[0] for place in tree.confirmed if kinds[place] >= FORETOLD}
-        for distance in offered:
-            if self._judged[distance] >= _MEMORY:
-                self._right[distance] /= 2
-                self._judged[distance] /= 2
-            self._right[distance] += distance in right
-            self._judged[distance] += 1
+    def end(self, branch: BranchState) -> None:
+        """A branch draws no more: what was foretold beyond its end was wrong."""
+        self._foretold.pop(branch, None)
+        for known in self._pending.pop(branch, ()):
+            self._judge(branch, known)
 
     def belief(self, distance: int, bucket: int) -> float:
         """How often a token of such a probability was right at the end of training."""
         return self._accuracy.by_chance[distance][bucket]
+
+    def _settle(self, branch: BranchState) -> None:
+        """Judge what was foretold of tokens that are all known by now."""
+        known = len(branch.tokens)
+        pending = self._pending.setdefault(branch, [])
+        for one in pending:
+            if one.first + len(one.likeliest) <= known:
+                self._judge(branch, one)
+        pending[:] = [one for one in pending if one.first + len(one.likeliest) > known]
+
+    def _judge(self, branch: BranchState, known: _Foretold) -> None:
+        """How far the tokens that are worth guessing came true: each of a run that is right saves a pass."""
+        drawn, is_right = {one.index for one in branch.drawn[-_ROOM:]}, True
+        for distance, candidates in enumerate(known.likeliest):
+            at = known.first + distance
+            is_known = at < len(branch.tokens)
+            if is_known and at not in drawn:
+                continue  # the type forced it
+            is_right = is_right and is_known and branch.tokens[at] in _worth_guessing(candidates)
+            if self._judged[distance] >= _MEMORY:
+                self._right[distance] /= 2
+                self._judged[distance] /= 2
+            self._right[distance] += is_right
+            self._judged[distance] += 1
+
+
+def _worth_guessing(candidates: Sequence[tuple[int, float]]) -> set[int]:
+    return {token for rank, (token, probability) in enumerate(candidates) if not rank or probability >= _WORTH}
 
 
 def _first(tree: DraftTree) -> int:

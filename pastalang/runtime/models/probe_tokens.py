@@ -146,11 +146,18 @@ def _read(path: Path, kind: Kind) -> tuple[ProbeTokens, torch.Tensor]:
     with safe_open(path, framework="pt") as file:
         about, rows, weights = file.metadata() or {}, file.get_tensor("rows"), file.get_tensor("weights")
     if about.get("version") != _VERSION:
-        raise ValueError(f"it is of version {about.get('version')}, and version {_VERSION} can be read")
+        said = f"it is of version {about.get('version')}, and version {_VERSION} can be read"
+        raise ValueError(f"{said}: train again with `{kind.command}`, or delete the file")
     accuracy = json.loads(about["accuracy"])
     top, runs, by_chance = accuracy["top"], accuracy["runs"], accuracy["by_chance"]
     expected = 1 if kind is Kind.SPACE else len(runs)
-    if rows.dim() != 3 or len(rows) != expected or not 0 < len(runs) == len(top) == len(by_chance):
+    widths = {len(row) for row in by_chance}
+    if (
+        rows.dim() != 3
+        or len(rows) != expected
+        or not 0 < len(runs) == len(top) == len(by_chance)
+        or widths != {BUCKETS}
+    ):
         raise ValueError("its parts do not fit together")
     return ProbeTokens(rows, Accuracy(tuple(map(tuple, top)), tuple(runs), tuple(map(tuple, by_chance)))), weights
 
