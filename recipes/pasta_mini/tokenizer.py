@@ -5,7 +5,9 @@
 
 Copying a value has to repeat its tokens. So the pieces of words are learned without spaces, and only then are pieces
 that begin words joined to the space: the merges with a space come last, and a word is cut at the same places wherever
-it stands. `Twins` says which token is which other one with a space, so that a model can begin with both alike.
+it stands. They are also learned in small letters: `due`, `Due` and `DUE` are cut alike, as far as the vocabulary goes.
+`Twins` and `Writing` say which tokens are written differently and mean the same, so that a model can begin with them
+alike.
 
 Digits are read in threes from the right, so `1,250` and `1250` are both `1` and `250`. The text around the values of a
 JSON answer is few tokens. The quote that ends a value is always a token of its own, and so is each tag of a thread.
@@ -16,6 +18,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, TypeAlias
 
 from tokenizers import AddedToken, Regex, Tokenizer
@@ -27,15 +31,19 @@ from transformers import PreTrainedTokenizerFast
 
 Twins: TypeAlias = dict[int, int]  # a token that begins with a space -> the same token without it
 
-SIZE = 6144
+
+SIZE = 8192
 BEGIN = "<|im_start|>"
 END = "<|im_end|>"
 PART = "<|endoftext|>"
 TAGS = ("<promise", "<sync/>", "<async>", "</async>", "[Fork]")
 CONTROL = (PART, BEGIN, END, *TAGS)
 
+_TYPES = ("string", "integer", "number", "boolean", "exact", "quote", "null")  # in the prompts of `from_model`
 _SPACE = "Ġ"  # how byte-level vocabularies write a space
-_PIECES = 0.62  # of the vocabulary are learned without spaces; the others are those pieces with a space
+_BYTES = 256 + len(CONTROL)  # tokens of every vocabulary
+_PIECES, _CASED = 0.3387, 0.248  # of the others: pieces in small letters, and those with capitals; the rest has a space
+_SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
 _SEAMS = r',?\n *"|":|\n *'
 _THREES = (
     r"{space}\p{N}{1,3}(?=(?:\p{N}{3}){0,4}(?!\p{N}))"  # looks ahead 12 digits at most, so that no text takes long
@@ -50,19 +58,28 @@ _TEMPLATE = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Which tokens without a space are the same ones with other letters, and which are no part of a word."""
+
+    capital: Twins  # begins with a capital -> in small letters
+    capitals: Twins  # has other capitals -> in small letters
+    signs: tuple[int, ...]  # and the names of types in a prompt: no value begins with them
+
+
 def train_tokenizer(texts: Iterable[str], *, size: int = SIZE) -> Any:
     """The same texts give the same tokenizer."""
     known = list(texts)
-    learned = json.loads(_learn_pieces(known, size=int(_PIECES * size)).to_str())["model"]
-    vocabulary, merges = dict(learned["vocab"]), [tuple(merge) for merge in learned["merges"]]
-    counts = Counter(dict(_words_after_spaces(known, vocabulary, merges)))
-    for piece, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
-        if len(vocabulary) == size:
-            break
-        if _SPACE + piece not in vocabulary:
-            vocabulary[_SPACE + piece] = len(vocabulary)
-            merges.append((_SPACE, piece))
-    backend = _backend(BPE(vocabulary, merges), space=" ?")
+    learned_size, cased_size = (_BYTES + int(share * (size - _BYTES)) for share in (_PIECES, _PIECES + _CASED))
+    learned = json.loads(_learn_pieces(map(_small, known), size=learned_size).to_str())["model"]
+    pieces = _Pieces(learned["vocab"], [(first, second) for first, second in learned["merges"]])
+    words = Counter(
+        chunk for text in known for chunk, _ in _backend(BPE(), space=" ?").pre_tokenizer.pre_tokenize_str(text)
+    )
+    cased, spaced = pieces.ways_of_writing(words)
+    pieces.add_cased(cased, until=cased_size)
+    pieces.add_spaced(spaced, until=size)
+    backend = _backend(BPE(pieces.vocabulary, pieces.merges), space=" ?")
     backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in CONTROL])
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=backend, eos_token=END, pad_token=PART, clean_up_tokenization_spaces=False
@@ -71,9 +88,93 @@ def train_tokenizer(texts: Iterable[str], *, size: int = SIZE) -> Any:
     return tokenizer
 
 
+class _Pieces:
+    """The pieces of small letters that were learned, and the same ones with capitals and after a space."""
+
+    def __init__(self, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> None:
+        self.vocabulary = dict(vocabulary)
+        self._parts = {first + second: (rank, first, second) for rank, (first, second) in enumerate(merges)}
+        self._cut = _backend(BPE(vocabulary, merges), space="").model
+        self._merges = [(rank, 0, merge) for rank, merge in enumerate(merges)]
+        self._spaced: list[tuple[str, str]] = []
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """A piece with capitals is put together as the same piece without; spaces come last."""
+        return [merge for _, _, merge in sorted(self._merges)] + self._spaced
+
+    def ways_of_writing(self, words: Counter[str]) -> tuple[Counter[str], Counter[str]]:
+        """Pieces with capitals, and first pieces of words after a space, and how often each of them occurs."""
+        cased: Counter[str] = Counter()
+        spaced: Counter[str] = Counter()
+        for chunk, count in words.items():
+            is_spaced = len(chunk) > 1 and chunk[0] == _SPACE
+            word, place = chunk[is_spaced:], 0
+            for token in self._cut.tokenize(_small(word)):
+                piece = word[place : place + len(token.value)]
+                if piece != token.value and len(piece) > 1:
+                    cased[piece] += count
+                if is_spaced and not place:
+                    spaced[piece] += count
+                place += len(piece)
+        return cased, spaced
+
+    def add_cased(self, counts: Counter[str], *, until: int) -> None:
+        for piece in _most_often(counts):
+            if len(self.vocabulary) >= until:
+                return
+            self._add_cased(piece)
+
+    def _add_cased(self, piece: str) -> None:
+        """It, and the pieces that it is put together from."""
+        if piece in self.vocabulary:
+            return
+        rank, first, _ = self._parts[_small(piece)]
+        before, behind = piece[: len(first)], piece[len(first) :]
+        self._add_cased(before)
+        self._add_cased(behind)
+        self.vocabulary[piece] = len(self.vocabulary)
+        self._merges.append((rank, len(self._merges), (before, behind)))
+
+    def add_spaced(self, counts: Counter[str], *, until: int) -> None:
+        for piece in _most_often(counts):
+            if len(self.vocabulary) >= until:
+                return
+            if piece in self.vocabulary and _SPACE + piece not in self.vocabulary:
+                self.vocabulary[_SPACE + piece] = len(self.vocabulary)
+                self._spaced.append((_SPACE, piece))
+
+
+def _most_often(counts: Counter[str]) -> list[str]:
+    return sorted(counts, key=lambda piece: (-counts[piece], piece))
+
+
+def _small(text: str) -> str:
+    """Letters of ASCII alone: others are several bytes."""
+    return text.translate(_SMALL)
+
+
 def twins_of(tokenizer: Any) -> Twins:
     known = tokenizer.get_vocab()
     return {id: known[token[1:]] for token, id in known.items() if token[:1] == _SPACE and token[1:] in known}
+
+
+def writing_of(tokenizer: Any) -> Writing:
+    known = tokenizer.get_vocab()
+    capital: Twins = {}
+    capitals: Twins = {}
+    for token, id in known.items():
+        small = _small(token)
+        if small != token and small in known and token[0] != _SPACE and token not in CONTROL:
+            is_first_alone = token == small[0].upper() + small[1:]
+            (capital if is_first_alone else capitals)[id] = known[small]
+    types = {f" {name}" for name in _TYPES}
+    signs = (id for id in known.values() if (text := tokenizer.decode([id])) in types or _is_sign(text))
+    return Writing(capital, capitals, tuple(sorted(signs)))
+
+
+def _is_sign(text: str) -> bool:
+    return text in CONTROL or (text.isascii() and not any(map(str.isalnum, text)))
 
 
 def _learn_pieces(texts: Iterable[str], *, size: int) -> Tokenizer:
@@ -83,18 +184,6 @@ def _learn_pieces(texts: Iterable[str], *, size: int) -> Tokenizer:
     )
     backend.train_from_iterator(texts, trainer)
     return backend
-
-
-def _words_after_spaces(texts: Iterable[str], vocabulary: dict[str, int], merges: Any) -> Iterable[tuple[str, int]]:
-    """The first piece of every word that follows a space, and how often."""
-    joined = _backend(BPE(vocabulary, merges), space=" ?")
-    chunks = Counter(chunk for text in texts for chunk, _ in joined.pre_tokenizer.pre_tokenize_str(text))
-    firsts: Counter[str] = Counter()
-    for chunk, count in chunks.items():
-        if len(chunk) > 1 and chunk[0] == _SPACE:
-            space, *pieces = joined.model.tokenize(chunk)
-            firsts[pieces[0].value if space.value == _SPACE else space.value[1:]] += count
-    return firsts.items()
 
 
 def _backend(model: BPE, *, space: str) -> Tokenizer:

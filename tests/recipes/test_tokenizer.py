@@ -12,7 +12,7 @@ from pastalang.compiler import compile
 from pastalang.plan.plan import Mode
 from pastalang.training.lessons import Lesson, Recorder, planner
 from recipes.pasta_mini.listings import as_text, made_up
-from recipes.pasta_mini.tokenizer import TAGS, train_tokenizer, twins_of
+from recipes.pasta_mini.tokenizer import TAGS, train_tokenizer, twins_of, writing_of
 
 
 @cache
@@ -45,8 +45,29 @@ def test_a_value_has_the_pieces_that_it_has_in_its_title(value: str) -> None:
         assert any(found[start : start + len(wanted)] == wanted for start in range(len(found)))
 
 
+def test_a_word_is_cut_alike_in_small_letters_and_capitals() -> None:
+    known = train_tokenizer(
+        ["a payment is due; Payment, Due, DUE; a delivery, Delivery, payment: Payment:"] * 9, size=1200
+    )
+    writing = writing_of(known)
+    alike = writing.capital | writing.capitals | twins_of(known)
+
+    def cut(text: str) -> list[int]:
+        found = known.encode(text, add_special_tokens=False)
+        while any(token in alike for token in found):
+            found = [alike.get(token, token) for token in found]
+        return list(found)
+
+    for word in ("payment", "due", "delivery"):
+        ways = [word, word.capitalize(), f" {word}", f" {word.capitalize()}"]
+        assert len({tuple(cut(way)) for way in ways}) == 1
+    assert cut("due") == cut("DUE")
+    assert {known.decode([token]) for token in writing.signs} >= {":", "\n", "<|im_end|>"}
+    assert not {known.decode([token]) for token in writing.signs} & {"due", "Due", "d", "1", "é"}
+
+
 def test_digits_stand_in_threes_from_the_right() -> None:
-    threes = train_tokenizer(["12500 12 500 999"] * 9, size=460)
+    threes = train_tokenizer(["12500 12 500 999"] * 9, size=1200)
 
     def digits(text: str) -> list[str]:
         return [threes.decode([token]).strip() for token in threes.encode(text, add_special_tokens=False)]
