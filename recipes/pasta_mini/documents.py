@@ -122,7 +122,7 @@ def draw_form(random: Random, part: Part) -> Form:
     is_open = random.random() < _OPEN_SHARE
     chosen = _open_kind(random, part) if is_open else random.choice(load_kinds())
     slots = [narrowed(slot, random, part) for slot in chosen["slots"]]
-    asked = random.sample(slots, min(len(slots), random.choice((1, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8))))
+    asked = random.sample(slots, min(len(slots), random.choice((1, 2, 3, 4, 5, 5, 6, 6, 7, 8, 9, 10))))
     if random.random() < 0.4:
         asked.sort(key=slots.index)
     spell, described = _spelling(random), random.choice((0.0, 0.3, 0.7, 1.0, 1.0))

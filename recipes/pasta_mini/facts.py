@@ -248,6 +248,8 @@ _TYPED: Mapping[str, tuple[Maker, t.Type]] = {
     "quantity": (_quantity, t.Number()),
     "integer": (_whole(1, 500), t.Integer()),
     "minutes": (_whole(5, 240, " minutes", " min", " mins"), t.Integer()),
+    "year": (_whole(1960, 2026), t.Integer()),
+    "distance": (_whole(500, 240_000, " km", " miles"), t.Integer()),
     "milliseconds": (_whole(1, 9000, "ms", " ms"), t.Integer()),
     "area": (_whole(15, 300, " sqm", " m2", " square meters", " m²"), t.Integer()),
     "code": (_code, t.String()),
