@@ -10,6 +10,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from pastalang.errors import PastaError
+from pastalang.runtime.models.loading import default_device
+from pastalang.training.processes import all_processes
 from pastalang.training.row_files import read_text
 from recipes.pasta_mini.card import OWN_SOURCES, Facts, Source, write_card
 from recipes.pasta_mini.real_listings import read_oa_mine
@@ -31,8 +33,11 @@ def main() -> int:
     sizes = replace(Sizes(), **{field.name: getattr(given, field.name) for field in fields(Sizes)})
     try:
         texts = read_texts(given.text)
-        make_mini(read_oa_mine(given.oa_mine), texts, given.out, sizes, report=print, overwrite=given.overwrite)
-        write_card(given.out, _facts(given, sizes))
+        real = read_oa_mine(given.oa_mine)
+        with all_processes(default_device()) as (processes, _):
+            make_mini(real, texts, given.out, sizes, report=print, overwrite=given.overwrite, processes=processes)
+            if processes.is_first:
+                write_card(given.out, _facts(given, sizes))
     except PastaError as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Training batches of the recipe, by number: windows of plain text, and rows drawn while the model trains.
+"""Training batches of the recipe, by number: rows drawn while the model trains.
 
 A batch depends on the seed and its own number alone, so a resumed run sees the batches that an unbroken run would
 have seen. Rows are recorded shortly before they are needed, in a separate process if wanted.
@@ -12,9 +12,8 @@ from multiprocessing import get_context
 from random import Random
 from typing import TypeAlias
 
-import torch
-
 from pastalang.training.batches import Batch, collate
+from pastalang.training.processes import ALONE, Processes
 from pastalang.training.recording import TrainingRow
 
 DrawRows: TypeAlias = Callable[[Random], Sequence[TrainingRow]]  # none if what was drawn cannot be taught
@@ -23,52 +22,27 @@ Lines: TypeAlias = list[list[TrainingRow]]
 _MISSES = 12  # drawn rows, one after another, that fit in no line, before a chunk is full
 
 
-def language_batches(
-    documents: Sequence[Sequence[int]], *, rows: int, length: int, separator: int, seed: int
-) -> Callable[[int], Batch]:
-    """Batches of one endless shuffled stream; `documents` are token ids, parted by `separator`.
-
-    Batch n holds the windows n*rows .. (n+1)*rows of a permutation that changes with every pass over the data.
-    """
-    stream = torch.tensor([token for document in documents for token in (*document, separator)], dtype=torch.long)
-    windows = max(1, (len(stream) - 1) // length)
-
-    def batch(number: int) -> Batch:
-        places = [_window(number * rows + row, windows, seed) for row in range(rows)]
-        pieces = [stream[place * length : place * length + length + 1] for place in places]
-        whole = torch.stack([_padded(piece, length + 1, separator) for piece in pieces])
-        return Batch(
-            tokens=whole[:, :-1].contiguous(),
-            positions=torch.arange(length).expand(rows, length).contiguous(),
-            labels=whole[:, 1:].contiguous(),
-            visible=None,
-            origins=tuple(f"window {place}" for place in places),
-        )
-
-    return batch
-
-
-def _window(index: int, windows: int, seed: int) -> int:
-    """Where the index-th window of the stream lies: a fresh order in every epoch."""
-    epoch, place = divmod(index, windows)
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-    return int(torch.randperm(windows, generator=generator)[place])
-
-
-def _padded(piece: torch.Tensor, length: int, filler: int) -> torch.Tensor:
-    return torch.nn.functional.pad(piece, (0, length - len(piece)), value=filler)
-
-
 class RowStream:
-    """Batches by number. A chunk has `batches` batches.
+    """Batches by number. A chunk has `batches` batches. Each process that trains draws rows of its own.
 
     The next `ahead` chunks are made in as many processes while this one is used; `draw` has to be picklable for that.
     """
 
-    def __init__(self, draw: DrawRows, *, rows: int, length: int, seed: int, batches: int = 16, ahead: int = 0) -> None:
+    def __init__(
+        self,
+        draw: DrawRows,
+        *,
+        rows: int,
+        length: int,
+        seed: int,
+        batches: int = 16,
+        ahead: int = 0,
+        processes: Processes = ALONE,
+    ) -> None:
         self._draw = draw
         self._batches, self._ahead = batches, ahead
-        self._rows, self._length, self._seed = rows, length, seed
+        self._rows, self._length = rows // processes.count, length
+        self._name = f"{processes.rank}/{seed}" if processes.rank else f"{seed}"
         self._pool = ProcessPoolExecutor(ahead, mp_context=get_context("spawn")) if ahead else None
         self._coming: dict[int, Future[Lines]] = {}
         self._known: tuple[int, Lines] = (-1, [])
@@ -85,11 +59,11 @@ class RowStream:
 
     def _chunk(self, number: int) -> Lines:
         if self._pool is None:
-            return make_lines(self._draw, self._rows * self._batches, self._length, f"{self._seed}/{number}")
+            return make_lines(self._draw, self._rows * self._batches, self._length, f"{self._name}/{number}")
         for wanted in range(number, number + 1 + self._ahead):
             if wanted not in self._coming:
                 self._coming[wanted] = self._pool.submit(
-                    make_lines, self._draw, self._rows * self._batches, self._length, f"{self._seed}/{wanted}"
+                    make_lines, self._draw, self._rows * self._batches, self._length, f"{self._name}/{wanted}"
                 )
         lines = self._coming.pop(number).result()
         self._coming = {known: future for known, future in self._coming.items() if known > number}

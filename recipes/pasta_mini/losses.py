@@ -1,4 +1,4 @@
-"""The loss of the extraction stage: where a value may end counts more, and parts of the embeddings are hidden."""
+"""The loss of the extraction stage: where values begin and end counts more, and parts of the embeddings are hidden."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pastalang.training.batches import Batch
 from pastalang.training.forward import logits_of
 from pastalang.training.recording import IGNORED
 
+_BEGIN = 3.0  # how much the first token of a value counts, which has to be found; the next ones repeat what follows
 _BORDER = 1.6  # how much a token counts that may end a value, whether it does or not
 
 
@@ -33,7 +34,7 @@ class TunedLoss:
             logits = logits_of(model, batch, where=labelled).float()
         costs = cross_entropy(logits, batch.labels[labelled], reduction="none")
         begins = torch.isin(batch.tokens[labelled], self._openings.to(logits.device))
-        weights = torch.where(begins, 1.0, _BORDER)
+        weights = torch.where(begins, _BEGIN, _BORDER)
         return (costs * weights).sum() / weights.sum()
 
 

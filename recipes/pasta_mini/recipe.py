@@ -1,13 +1,13 @@
-"""Make pasta-mini: train a tokenizer and a fresh model on listings, documents and texts, then score the result.
+"""Make pasta-mini: train a tokenizer and a fresh model on listings and documents, then score the result.
 
-tokenizer ── head start ── language: texts, and what is read with its answers ── extraction in three modes
+tokenizer ── head start ── extraction in three modes ── scores
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,15 +19,16 @@ from transformers import AutoTokenizer
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.training_note import TrainingNote
-from pastalang.training.forward import loss_of
+from pastalang.training.errors import BadData
 from pastalang.training.lessons import Recorder
 from pastalang.training.model_files import save
+from pastalang.training.processes import ALONE, Processes
 from pastalang.training.run_folder import prepare_folder
 from pastalang.training.run_log import ReportLine
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import Batches, Loss, train
+from pastalang.training.trainer import train
 from pastalang.values.json import spell_json
-from recipes.pasta_mini.batches import RowStream, language_batches
+from recipes.pasta_mini.batches import RowStream
 from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.documents import draw_document, draw_form
 from recipes.pasta_mini.lessons import LIMITS, DrawRows, Exam, document_lessons, exam_of, lessons_of, matched
@@ -36,7 +37,7 @@ from recipes.pasta_mini.losses import TunedLoss
 from recipes.pasta_mini.model import fresh_model
 from recipes.pasta_mini.real_listings import Mixer, Split
 from recipes.pasta_mini.run_log import RunLog
-from recipes.pasta_mini.tokenizer import PART, SIZE, train_tokenizer, twins_of
+from recipes.pasta_mini.tokenizer import SIZE, train_tokenizer, twins_of, writing_of
 
 MODES = tuple(Mode)
 _OPENINGS = ('"', ' "', '":', " [")  # the texts before the first token of a value, the bracket of a list included
@@ -47,47 +48,65 @@ _PROSE = 150_000  # characters of the texts that the tokenizer learns from: the 
 class Sizes:
     """How much of everything."""
 
-    language_steps: int = 500
-    extraction_steps: int = 6500
-    listings: int = 9000  # of the language stage, made up and mixed
-    documents: int = 3000  # of the language stage
+    steps: int = 12_000
+    listings: int = 9000  # that the tokenizer learns from, made up and mixed
+    documents: int = 3000  # that the tokenizer learns from
     rows: int = 8  # lines of a batch
     length: int = 448  # tokens of a line
     ahead: int = 16  # batches that are recorded together
     recorders: int = 1  # processes that record rows
-    learning_rate: float = 4e-4
+    learning_rate: float = 3e-4
+    warmup: int = 500  # steps: the head start is lost when the first ones are large
     average: float = 0.998
-    dropout: float = 0.0  # of the embeddings, while extraction is learned: it hides what copying matches
+    save_every: int = 100  # steps
+    dropout: float = 0.0  # of the embeddings: it hides what copying matches
     vocabulary: int = SIZE
-    hidden: int = 384
+    hidden: int = 320
+    inner: int = 800  # between the two matrices of a feed-forward part
     layers: int = 5
-    heads: int = 6
+    heads: int = 5
     exam: int = 200  # made-up listings, and as many documents, that it is scored on
     all_titles: int = 0  # 1: the held-out titles are learned, too, so their scores mean nothing
     seed: int = 0
 
 
 def make_mini(
-    real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, report: ReportLine, overwrite: bool
+    real: Split,
+    texts: Sequence[str],
+    out: Path,
+    sizes: Sizes,
+    *,
+    report: ReportLine,
+    overwrite: bool,
+    processes: Processes = ALONE,
 ) -> None:
-    """Write tokenizer, weights and `scores.json` to `out`. An interrupted run resumes from its last checkpoint."""
-    prepare_folder(out, overwrite=overwrite)
-    log = RunLog(out / "training", report)
+    """Write tokenizer, weights and `scores.json` to `out`. An interrupted run resumes from its last checkpoint.
+
+    With several `processes`, each of them calls this. The first one reports and writes.
+    """
+    if sizes.rows % processes.count:
+        raise BadData(f"{processes.count} processes cannot share the {sizes.rows} lines of a batch")
+    processes.from_first(lambda: prepare_folder(out, overwrite=overwrite))
+    log = RunLog(out / "training", report, processes.count) if processes.is_first else _unheard
     learned = (*real.train, *real.held_out) if sizes.all_titles else real.train
-    read = list(_read(learned, sizes))
-    tokenizer = _tokenizer([*texts], read, out / "training" / "tokenizer", sizes)
+    read = [*_read(learned, sizes)]
+    tokenizer = processes.first_then_others(lambda: _tokenizer(texts, read, out / "training" / "tokenizer", sizes))
     model = fresh_model(
         len(tokenizer), end=tokenizer.eos_token_id, seed=sizes.seed, hidden=sizes.hidden, layers=sizes.layers,
-        heads=sizes.heads, twins=twins_of(tokenizer),
+        heads=sizes.heads, inner=sizes.inner, twins=twins_of(tokenizer), writing=writing_of(tokenizer),
     ).to(default_device())  # fmt: skip
     log(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
-    exams = exams_of(Recorder(tokenizer), real, sizes, report=log)
-    stages = _Stages(model, tokenizer, out, sizes, log)
-    stages.language([*texts, *read])
-    stages.extraction(DrawRows(tokenizer, learned), exams)
+    exams = exams_of(Recorder(tokenizer), real, sizes, report=log) if processes.is_first else ()
+    _train(model, tokenizer, DrawRows(tokenizer, learned), exams, out, sizes, log, processes)
+    if not isinstance(log, RunLog):
+        return
     save(model.bfloat16(), tokenizer, TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}), out)
     write_scores(model.float(), exams, sizes, out, hours=log.hours)
     log(f"saved to {out}")
+
+
+def _unheard(line: str) -> None:
+    """What a process says that is not the first."""
 
 
 def exams_of(recorder: Recorder, real: Split, sizes: Sizes, *, report: ReportLine) -> tuple[Exam, ...]:
@@ -135,54 +154,41 @@ def _tokenizer(texts: Sequence[str], read: Sequence[str], folder: Path, sizes: S
     return AutoTokenizer.from_pretrained(folder)
 
 
-class _Stages:
-    def __init__(self, model: Any, tokenizer: Any, out: Path, sizes: Sizes, report: ReportLine) -> None:
-        self._model, self._tokenizer, self._out, self._sizes, self._report = model, tokenizer, out, sizes, report
+def _train(
+    model: Any,
+    tokenizer: Any,
+    draw: DrawRows,
+    exams: Sequence[Exam],
+    out: Path,
+    sizes: Sizes,
+    report: ReportLine,
+    processes: Processes,
+) -> None:
+    """Keep the last weights, whatever the exams say: the first one is of the held-out part, and must not choose."""
+    settings = Settings(
+        steps=sizes.steps, learning_rate=sizes.learning_rate, seed=sizes.seed, weight_decay=0.05,
+        warmup_steps=min(sizes.warmup, max(1, sizes.steps // 5)), judge_every=1000, average=sizes.average,
+        save_every=sizes.save_every,
+    )  # fmt: skip
+    openings = [tokenizer.encode(text, add_special_tokens=False)[-1] for text in _OPENINGS]
+    spelling = zlib.crc32(tokenizer.backend_tokenizer.to_str().encode())
+    identity = {"sizes": str(asdict(sizes)), "tokenizer": f"{spelling:08x}", "processes": str(processes.count)}
 
-    def language(self, texts: Sequence[str]) -> None:
-        sizes = self._sizes
-        part = self._tokenizer.convert_tokens_to_ids(PART)
-        documents = [self._tokenizer.encode(text, add_special_tokens=False) for text in texts]
-        batches = language_batches(documents, rows=sizes.rows, length=sizes.length, separator=part, seed=sizes.seed)
-        self._train("language", batches, sizes.language_steps)
+    def judge(model: Any) -> float:
+        reports = [exam.report(model) for exam in exams]
+        for exam, found in zip(exams, reports, strict=True):
+            unseen = f"F1 {found.reported.f1:.1f}, fields {matched(found.strict):.1f} %"
+            report(f"{exam.name}: {unseen}, invented {found.strict.hallucination_rate:.1f} %")
+        return reports[0].reported.f1 / 100
 
-    def extraction(self, draw: DrawRows, exams: Sequence[Exam]) -> None:
-        sizes = self._sizes
-        stream = RowStream(
-            draw, rows=sizes.rows, length=sizes.length, seed=sizes.seed, batches=sizes.ahead, ahead=sizes.recorders
-        )
-        openings = [self._tokenizer.encode(text, add_special_tokens=False)[-1] for text in _OPENINGS]
-
-        def judge(model: Any) -> float:
-            reports = [exam.report(model) for exam in exams]
-            for exam, found in zip(exams, reports, strict=True):
-                unseen = f"F1 {found.reported.f1:.1f}, fields {matched(found.strict):.1f} %"
-                self._report(f"{exam.name}: {unseen}, invented {found.strict.hallucination_rate:.1f} %")
-            return reports[0].reported.f1 / 100
-
-        try:
-            self._train("extraction", stream, sizes.extraction_steps, judge, TunedLoss(openings, sizes.dropout))
-        finally:
-            stream.close()
-
-    def _train(
-        self,
-        name: str,
-        batches: Batches,
-        steps: int,
-        judge: Callable[[Any], float] | None = None,
-        loss: Loss = loss_of,
-    ) -> None:
-        """Keep the last weights, whatever the judge says: its score is of the held-out part, and must not choose."""
-        self._report(f"── {name}")
-        sizes = self._sizes
-        settings = Settings(
-            steps=steps, learning_rate=sizes.learning_rate, seed=sizes.seed, warmup_steps=min(100, max(1, steps // 5)),
-            weight_decay=0.05, judge_every=500 if judge else 0, save_every=100, average=sizes.average,
-        )  # fmt: skip
-        spelling = zlib.crc32(self._tokenizer.backend_tokenizer.to_str().encode())
-        identity = {"sizes": str(asdict(sizes)), "tokenizer": f"{spelling:08x}"}
+    stream = RowStream(
+        draw, rows=sizes.rows, length=sizes.length, seed=sizes.seed, batches=sizes.ahead, ahead=sizes.recorders,
+        processes=processes,
+    )  # fmt: skip
+    try:
         train(
-            self._model, batches, settings, self._out / "training" / name, identity=identity, judge=judge,
-            loss=loss, report=self._report,
+            model, stream, settings, out / "training" / "extraction", identity=identity, judge=judge,
+            loss=TunedLoss(openings, sizes.dropout), report=report, processes=processes,
         )  # fmt: skip
+    finally:
+        stream.close()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pastalang.training.batches import Batch
+from pastalang.training.processes import Processes
 from recipes.pasta_mini.batches import RowStream, make_lines
 from recipes.pasta_mini.lessons import DrawRows
 from recipes.pasta_mini.listings import as_text, made_up
@@ -49,3 +50,12 @@ def test_a_seed_draws_the_same_rows() -> None:
     assert [(row.origin, row.mode, *row.tokens) for seed in range(9) for row in DRAW(Random(seed))] == [
         (row.origin, row.mode, *row.tokens) for seed in range(9) for row in DRAW(Random(seed))
     ]
+
+
+@pytest.mark.long
+def test_processes_draw_other_rows_and_fewer_lines() -> None:
+    first, second = (
+        RowStream(DRAW, rows=2, length=320, seed=1, batches=1, processes=Processes(rank, 2))(0) for rank in range(2)
+    )
+    assert len(first.origins) == len(second.origins) == 1
+    assert first.origins != second.origins

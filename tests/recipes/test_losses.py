@@ -1,4 +1,4 @@
-"""Tokens that may end a value count more than those that begin one."""
+"""First tokens of values count most, then tokens that may end one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_weights_are_those_of_the_places() -> None:
     model = toy_model(vocabulary=20).eval()
     begin, inside = (loss_of(model, batch(*labels)) for labels in ((8, IGNORED, IGNORED), (IGNORED, 9, IGNORED)))
     both = TunedLoss([5], 0.0)(model, batch(8, 9, IGNORED))
-    assert torch.allclose(both, (begin + 1.6 * inside) / 2.6)
+    assert torch.allclose(both, (3 * begin + 1.6 * inside) / 4.6)
 
 
 def test_what_is_hidden_depends_on_the_batch_alone() -> None:
