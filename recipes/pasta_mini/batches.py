@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from random import Random
 from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from pastalang.training.batches import Batch, collate
 from pastalang.training.processes import ALONE, Processes
@@ -20,6 +25,32 @@ DrawRows: TypeAlias = Callable[[Random], Sequence[TrainingRow]]  # none if what 
 Lines: TypeAlias = list[list[TrainingRow]]
 
 _MISSES = 12  # drawn rows, one after another, that fit in no line, before a chunk is full
+
+
+@dataclass(frozen=True, slots=True)
+class GuidedBatch(Batch):
+    """`allowed` has a row of bits for each label, one after another: the tokens that the type of its value allows."""
+
+    allowed: Tensor | None = None
+
+    def to(self, device: torch.device) -> GuidedBatch:
+        assert self.allowed is not None
+        moved = Batch.to(self, device)
+        return _guided(moved, self.allowed.to(device))
+
+
+def guided(lines: Lines, length: int) -> GuidedBatch:
+    """The lines as one batch. Where a type allows every token, so do the bits."""
+    taught = (one for line in lines for row in line for one in sorted(row.taught, key=lambda one: one.place))
+    masks = [one.allowed for one in taught]
+    words = max(len(mask) for mask in masks if mask is not None)
+    everything = np.full(words, 0xFFFFFFFF, dtype=np.uint32)
+    bits = np.stack([everything if mask is None else mask for mask in masks]).view(np.uint8)
+    return _guided(collate(lines, length), torch.from_numpy(bits))
+
+
+def _guided(batch: Batch, allowed: Tensor) -> GuidedBatch:
+    return GuidedBatch(batch.tokens, batch.positions, batch.labels, batch.visible, batch.origins, batch.near, allowed)
 
 
 class RowStream:
@@ -47,11 +78,11 @@ class RowStream:
         self._coming: dict[int, Future[Lines]] = {}
         self._known: tuple[int, Lines] = (-1, [])
 
-    def __call__(self, number: int) -> Batch:
+    def __call__(self, number: int) -> GuidedBatch:
         chunk, place = divmod(number, self._batches)
         if self._known[0] != chunk:
             self._known = (chunk, self._chunk(chunk))
-        return collate(self._known[1][place * self._rows : (place + 1) * self._rows], self._length)
+        return guided(self._known[1][place * self._rows : (place + 1) * self._rows], self._length)
 
     def close(self) -> None:
         if self._pool is not None:

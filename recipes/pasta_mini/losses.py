@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, dropout
 from pastalang.training.batches import Batch
 from pastalang.training.forward import logits_of
 from pastalang.training.recording import IGNORED
+from recipes.pasta_mini.batches import GuidedBatch
 
 _BEGIN = 3.0  # how much the first token of a value counts, which has to be found; the next ones repeat what follows
 _BORDER = 1.6  # how much a token counts that may end a value, whether it does or not
@@ -21,6 +22,7 @@ _BORDER = 1.6  # how much a token counts that may end a value, whether it does o
 class TunedLoss:
     """`openings` are the tokens after which a value begins: it cannot end there.
 
+    A token costs what it costs among those that the type of its value allows: decoding never draws another one.
     What is hidden depends on the batch alone, so a run can be resumed.
     """
 
@@ -32,10 +34,17 @@ class TunedLoss:
         torch.manual_seed(int(batch.tokens.sum()))
         with _hidden(model.get_input_embeddings(), self._hidden):
             logits = logits_of(model, batch, where=labelled).float()
+        if isinstance(batch, GuidedBatch) and batch.allowed is not None:
+            logits = logits.masked_fill(~_unpacked(batch.allowed, logits.shape[1]), float("-inf"))
         costs = cross_entropy(logits, batch.labels[labelled], reduction="none")
         begins = torch.isin(batch.tokens[labelled], self._openings.to(logits.device))
         weights = torch.where(begins, _BEGIN, _BORDER)
         return (costs * weights).sum() / weights.sum()
+
+
+def _unpacked(bits: Tensor, count: int) -> Tensor:
+    found: Tensor = (bits[..., None] >> torch.arange(8, device=bits.device, dtype=torch.uint8)) & 1
+    return found.flatten(1)[:, :count].bool()
 
 
 @contextmanager

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 
 from pastalang.training.batches import Batch
 from pastalang.training.processes import Processes
-from recipes.pasta_mini.batches import RowStream, make_lines
+from pastalang.training.recording import IGNORED
+from recipes.pasta_mini.batches import RowStream, guided, make_lines
 from recipes.pasta_mini.lessons import DrawRows
 from recipes.pasta_mini.listings import as_text, made_up
 from recipes.pasta_mini.tokenizer import train_tokenizer
@@ -59,3 +61,13 @@ def test_processes_draw_other_rows_and_fewer_lines() -> None:
     )
     assert len(first.origins) == len(second.origins) == 1
     assert first.origins != second.origins
+
+
+def test_the_bits_of_a_batch_allow_what_it_teaches_and_often_little_else() -> None:
+    batch = guided(make_lines(DRAW, 2, 640, "seed"), 640)
+    assert batch.allowed is not None
+    bits = np.unpackbits(batch.allowed.numpy(), axis=1, bitorder="little")
+    labels = batch.labels[batch.labels != IGNORED].numpy()
+    assert len(bits) == len(labels)
+    assert bits[np.arange(len(labels)), labels].all()
+    assert (bits.sum(axis=1) < 100).mean() > 0.1
