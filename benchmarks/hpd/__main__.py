@@ -38,10 +38,20 @@ def main(arguments: list[str] | None = None) -> int:
         base = shipped_folder(given.model) or Path(given.model)
         if not (base / "model.safetensors").is_file():
             raise PastaError(f"{base} holds no model: there is no model.safetensors in it")
-        experiments = [_experiment(name, path, base, given) for name, path in files.items() if path is not None]
+        first, *further = dict.fromkeys(given.seeds)
+        known = {name: path for name, path in files.items() if path is not None}
+        experiments = [_experiment(name, path, base, given, first) for name, path in known.items()]
         if not experiments:
             raise PastaError("no data set is given")
-        sets = [Measured(one.corpus, one.figures()) for one in experiments]
+        figures = [one.figures() for one in experiments]
+        again = [
+            [_experiment(name, path, base, given, seed, repeated=True) for seed in further]
+            for name, path in known.items()
+        ]
+        sets = [
+            Measured(one.corpus, found, [other.figures() for other in others])
+            for one, found, others in zip(experiments, figures, again, strict=True)
+        ]
     except PastaError as problem:
         print(problem, file=sys.stderr)
         return 1
@@ -73,27 +83,30 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--minutes", type=float, help="begin nothing new after so many minutes")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the copies: F1 is the mean of all seeds")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "pastalang-hpd")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.set_defaults(began=time.monotonic())
     return parser
 
 
-def _experiment(name: Name, path: Path, base: Path, given: argparse.Namespace) -> Experiment:
-    budget = Budget(given.steps, given.rows, 512, given.learning_rate, given.seed)
+def _experiment(
+    name: Name, path: Path, base: Path, given: argparse.Namespace, seed: int, *, repeated: bool = False
+) -> Experiment:
+    budget = Budget(given.steps, given.rows, 512, given.learning_rate, seed)
     if name is Name.WDC_PAVE:  # long documents: as many tokens, in fewer and longer lines
         budget = replace(budget, rows=max(1, given.rows // 2), length=1024)
     scope = Scope(given.documents, given.stacked, given.timed, given.rounds, tuple(given.tunings))
     folder = given.work / f"{name}-{fingerprint(base / 'model.safetensors', path, budget)}"
     measured = f"figures-{scope.documents}-{scope.stacked}-{scope.timed}-{scope.rounds}"
     work = Work(folder, measured, given.minutes, lambda line: print(line, flush=True), began=given.began)
-    return Experiment(base, read_corpus(name, path, seed=given.seed), budget, scope, work)
+    return Experiment(base, read_corpus(name, path), budget, scope, work, repeated)
 
 
 def _settings(given: argparse.Namespace) -> str:
-    names = ("model", "steps", "rows", "learning_rate", "documents", "stacked", "timed", "rounds", "threads", "seed")
-    return " ".join(f"--{name.replace('_', '-')} {getattr(given, name)}" for name in names)
+    names = ("model", "steps", "rows", "learning_rate", "documents", "stacked", "timed", "rounds", "threads")
+    seeds = " ".join(map(str, given.seeds))
+    return " ".join([*(f"--{name.replace('_', '-')} {getattr(given, name)}" for name in names), f"--seeds {seeds}"])
 
 
 if __name__ == "__main__":

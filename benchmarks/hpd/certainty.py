@@ -13,7 +13,7 @@ DRAWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference in points of F1, with its 95 % interval from paired bootstrap samples of the documents."""
+    """A difference in points of F1, with its 95 % interval from paired bootstrap samples of documents and seeds."""
 
     points: float
     low: float
@@ -33,23 +33,33 @@ class Difference:
 
 
 def difference(one: dict[str, Any], other: dict[str, Any], *, seed: int = 0) -> Difference:
-    """By how many points the first F1 is higher."""
-    left, right = np.array(one["per_document"]), np.array(other["per_document"])
-    assert left.shape == right.shape
-    draws = np.random.default_rng(seed).integers(0, len(left), (DRAWS, len(left)))
-    found = _f1(left[draws].sum(1)) - _f1(right[draws].sum(1))
-    low, high = np.percentile(found, (2.5, 97.5))
-    return Difference(float(_f1(left.sum(0)[None])[0] - _f1(right.sum(0)[None])[0]), float(low), float(high))
+    """By how many points the first F1 is higher. One that was measured with one seed is compared with every other."""
+    left, right = _tallies(one), _tallies(other)
+    assert left.shape[1:] == right.shape[1:] and (len(left) == len(right) or 1 in (len(left), len(right)))
+    seeds, documents = max(len(left), len(right)), left.shape[1]
+    random = np.random.default_rng(seed)
+    drawn = random.integers(0, documents, (DRAWS, documents))
+    gaps = _f1(left[:, drawn].sum(2)) - _f1(right[:, drawn].sum(2))  # (seeds, draws)
+    chosen = random.integers(0, seeds, (seeds, DRAWS))
+    low, high = np.percentile(np.take_along_axis(gaps, chosen, 0).mean(0), (2.5, 97.5))
+    points = _f1(left.sum(1)).mean() - _f1(right.sum(1)).mean()
+    return Difference(float(points), float(low), float(high))
 
 
 def interval(one: dict[str, Any], *, seed: int = 0) -> tuple[float, float]:
     """The 95 % interval of an F1, from bootstrap samples of the documents."""
-    found = np.array(one["per_document"])
-    draws = np.random.default_rng(seed).integers(0, len(found), (DRAWS, len(found)))
-    low, high = np.percentile(_f1(found[draws].sum(1)), (2.5, 97.5))
+    found = _tallies(one)
+    draws = np.random.default_rng(seed).integers(0, found.shape[1], (DRAWS, found.shape[1]))
+    low, high = np.percentile(_f1(found[:, draws].sum(2)).mean(0), (2.5, 97.5))
     return float(low), float(high)
 
 
+def _tallies(one: dict[str, Any]) -> NDArray[np.int64]:
+    """(seeds, documents, 3): right, given and expected values."""
+    found = np.array(one["per_document"])
+    return found if found.ndim == 3 else found[None]
+
+
 def _f1(tallies: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(draws, 3) -> (draws,): 2 right / (given + expected), in per cent."""
-    return np.asarray(200 * tallies[:, 0] / np.maximum(1, tallies[:, 1] + tallies[:, 2]), dtype=np.float64)
+    """(..., 3) -> (...): 2 right / (given + expected), in per cent."""
+    return np.asarray(200 * tallies[..., 0] / np.maximum(1, tallies[..., 1] + tallies[..., 2]), dtype=np.float64)

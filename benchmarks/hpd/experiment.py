@@ -38,14 +38,17 @@ class Scope:
 
 @dataclass
 class Experiment:
+    """`repeated`: with another seed than the first. Only the copies are tuned and measured again."""
+
     base: Path
     corpus: Corpus
     budget: Budget
     scope: Scope
     work: Work
+    repeated: bool = False
 
     def figures(self) -> Figures:
-        """The figures by the names of their parts. If the time runs out, only those that exist."""
+        """The figures by the names of their parts. If the time runs out, only those that exist; none if repeated."""
         parts = dict(self._parts())
         names = list(parts)
         try:
@@ -53,8 +56,9 @@ class Experiment:
                 self.work.part(name, parts[name])
         except OutOfTime:
             self.work.report("the minutes are over; the next run continues here")
-        found = {name: self.work.known(name) for name in names}
-        return {name: made for name, made in found.items() if made is not None}
+        known = {name: self.work.known(name) for name in names}
+        found = {name: made for name, made in known.items() if made is not None}
+        return {} if self.repeated and len(found) < len(names) else found
 
     @cached_property
     def held_out(self) -> tuple[Document, ...]:
@@ -65,6 +69,9 @@ class Experiment:
         return Lessons(self.corpus, AutoTokenizer.from_pretrained(self.base), self.budget)
 
     def _parts(self) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+        if self.repeated:
+            yield from (self._quality(tuning, Way(mode)) for tuning in self.scope.tunings for mode in tuning.modes)
+            return
         for mode in Mode:
             yield self._quality(BASE, Way(mode))
         for tuning in self.scope.tunings:

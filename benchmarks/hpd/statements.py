@@ -29,6 +29,10 @@ def _kept(one: Measured) -> Iterator[str]:
     for tuning, gap in _gaps(PARALLEL, lambda tuning: (one.quality(tuning, Way(tuning.modes[0])), base)):
         unlikely = "" if gap.low >= 0 else f" (a loss of more than {-gap.low:.1f} is unlikely)"
         yield f"{tuning} {gap}, {gap.verdict}{unlikely}"
+    strict, lockstep = (one.quality(tuning, Way(tuning.modes[0])) for tuning in PARALLEL)
+    if strict and lockstep:
+        gap = difference(lockstep, strict)
+        yield f"{TrainingMode.LOCKSTEP} against {TrainingMode.STRICT} {gap}, {gap.verdict}"
 
 
 def _passes(one: Measured) -> Iterator[str]:

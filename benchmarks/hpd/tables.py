@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from benchmarks.hpd.documents import ABSENT, Corpus
@@ -18,13 +19,16 @@ _SINGLE = tuple(tuning for tuning in TrainingMode if tuning is not TrainingMode.
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One data set with those of its figures that exist."""
+    """One data set with those of its figures that exist. `repeated`: figures of further seeds."""
 
     corpus: Corpus
     figures: Figures
+    repeated: Sequence[Figures] = ()
 
     def quality(self, weights: str, way: Way) -> dict[str, Any] | None:
-        return self.figures.get(part_name(self.corpus.name, "quality", weights, way))
+        """The mean of all seeds that measured it."""
+        name = part_name(self.corpus.name, "quality", weights, way)
+        return _mean([found[name] for found in (self.figures, *self.repeated) if name in found])
 
     def stack(self, tuning: TrainingMode, size: int) -> dict[str, Any] | None:
         way = Way(tuning.modes[0], stack=size, batch=1)
@@ -33,6 +37,14 @@ class Measured:
     @property
     def speed(self) -> dict[str, Any] | None:
         return self.figures.get(speed_name(self.corpus.name))
+
+
+def _mean(runs: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    if len(runs) < 2:
+        return runs[0] if runs else None
+    numbers = [name for name, value in runs[0].items() if isinstance(value, int | float)]
+    means = {name: fmean(run[name] for run in runs) for name in numbers}
+    return {**runs[0], **means, "per_document": [run["per_document"] for run in runs]}
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import own_labels
 from benchmarks.hpd.__main__ import main
-from benchmarks.hpd.certainty import difference
+from benchmarks.hpd.certainty import difference, interval
 from benchmarks.hpd.documents import Name, read_corpus, taught
 from benchmarks.hpd.measure import Way, load_engine, measure
 from benchmarks.hpd.report import BY_HAND
@@ -98,6 +98,18 @@ def test_a_difference_comes_with_its_confidence_interval() -> None:
     assert unsure.low < 0 < unsure.high and unsure.verdict == "no difference shown"
 
 
+def test_f1_is_the_mean_of_the_seeds_and_each_seed_adds_doubt() -> None:
+    good, bad = [[5, 5, 5]] * 20, [[1, 5, 5]] * 20
+    alone = difference({"per_document": good}, {"per_document": bad})
+    assert difference({"per_document": [good, good]}, {"per_document": [bad, bad]}) == alone
+    assert difference({"per_document": [good, good]}, {"per_document": bad}) == alone
+    unsure = difference({"per_document": [good, bad, good]}, {"per_document": good})
+    assert round(unsure.points, 2) == round(-80 / 3, 2) and (unsure.low, unsure.high) == (-80.0, 0.0)
+    assert interval({"per_document": [good, bad]}) == (60.0, 60.0)
+    with pytest.raises(AssertionError):
+        difference({"per_document": [good, good, good]}, {"per_document": [bad, bad]})
+
+
 def test_a_part_is_made_once_and_none_starts_after_the_time_limit(tmp_path: Path) -> None:
     made: list[int] = []
 
@@ -147,18 +159,21 @@ def test_a_whole_run_is_reported_resumed_and_keeps_what_was_written_by_hand(
     words = [
         "--oa-mine", titles(tmp_path / "rows.jsonl"), "--model", model, "--steps", 1, "--rows", 1, "--documents", 1,
         "--stacked", 1, "--timed", 1, "--rounds", 1, "--tunings", "strict", "mixture", "--work", tmp_path / "work",
-        "--out", out,
+        "--out", out, "--seeds", 0, 1,
     ]  # fmt: skip
     assert main([*map(str, words), "--minutes", "-1"]) == 0
     assert "- Nothing was measured." in out.read_text("utf-8")
     assert main([*map(str, words)]) == 0
-    assert "── oa-mine/quality/base-strict-30-1-8" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.count("── oa-mine/quality/base-strict-30-1-8") == 1
+    assert said.count("── oa-mine/quality/strict-strict-30-1-8") == 2
     report = out.read_text("utf-8")
     for line in (
         "| base, strict | 30 |",
         "| tuned for one, strict | 10 |",
         "| mixture, lockstep | 30 |",
         "| generate |",
+        "held-out documents; 2 seed(s).",
     ):
         assert line in report
     assert "| tuned for one, lockstep | 30 | –" in report
