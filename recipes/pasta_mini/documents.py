@@ -212,7 +212,8 @@ def _open_kind(random: Random, part: Part) -> dict[str, Any]:
         )
         pool = random.choice(_OPEN_POOLS)
         say = random.choice(_SAY).replace("{0}", label).replace("{1}", "{}")
-        options = {pools[name](random) for name in random.choices(("noun", "part", "quality", "skill"), k=4)}
+        named = random.choices(("noun", "part", "quality", "skill"), k=4)
+        options = {draw(pools[name], random, part) for name in named}
         slots[label] = {
             "pool": pool, "say": [say], "names": [label], "share": 0.8,
             "labels": [label.capitalize(), label, label.title()],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -60,15 +62,7 @@ def test_about_a_third_of_what_is_asked_is_absent() -> None:
     assert 0.15 < sum(value is None for value in values) / len(values) < 0.45
 
 
-def test_names_and_values_of_tests_never_occur_in_training() -> None:
-    def names(part: Part) -> set[str]:
-        return {
-            question.key.replace("_", " ").casefold()
-            for form, _ in drawn(80, part)
-            for question in form.questions
-            if len(question.slot["names"]) > 1 and "_" in question.key
-        }
-
+def test_values_of_tests_never_occur_in_training() -> None:
     def people(part: Part) -> set[JsonValue]:
         return {
             document.value.get(question.key)
@@ -77,14 +71,31 @@ def test_names_and_values_of_tests_never_occur_in_training() -> None:
             if question.slot["pool"] == "person" and question.as_text
         } - {None}
 
-    assert not names(Part.TRAIN) & {name for form, _ in drawn(30, Part.TEST) for name in _kept_names(form)}
     assert len(people(Part.TRAIN)) > 10
     assert not people(Part.TRAIN) & people(Part.TEST)
 
 
-def _kept_names(form: Form) -> Iterator[str]:
-    others = {name for kind in load_kinds() for slot in kind["slots"] for name in slot["names"][:-1]}
-    return (slot["names"][-1] for slot in form.slots if len(slot["names"]) > 1 and slot["names"][-1] not in others)
+def spellings(texts: Iterable[str]) -> list[str]:
+    return ["".join(filter(str.isalnum, text.casefold())) for text in texts]
+
+
+@pytest.mark.parametrize("way", ["names", "about"])
+def test_names_and_descriptions_of_tests_never_occur_in_training(way: str) -> None:
+    """Not even for another field: the last of several is for tests."""
+    all_ways = [spellings(slot[way]) for kind in load_kinds() for slot in kind["slots"]]
+    trained = {text for ways in all_ways for text in (ways[:-1] or ways)}
+    assert not trained & {ways[-1] for ways in all_ways if len(ways) > 1}
+    asked = [question for form, _ in drawn(100) for question in form.questions if form.kind != "form"]
+    given = [question.key if way == "names" else question.about for question in asked]
+    assert set(spellings(filter(None, given))) <= trained
+
+
+@pytest.mark.parametrize("kind", load_kinds(), ids=lambda kind: kind["name"])
+def test_what_a_field_is_called_tells_it_from_the_others_of_its_kind(kind: Mapping[str, Any]) -> None:
+    for ways in (("names", "labels"), ("about",), ("say",)):
+        called = [{text for way in ways for text in spellings(slot.get(way, ()))} for slot in kind["slots"]]
+        counted = Counter(text for texts in called for text in texts)
+        assert [text for text, count in counted.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("part", Part)
