@@ -37,7 +37,7 @@ def main() -> int:
         with all_processes(default_device()) as (processes, _):
             make_mini(real, texts, given.out, sizes, report=print, overwrite=given.overwrite, processes=processes)
             if processes.is_first:
-                write_card(given.out, _facts(given, sizes))
+                write_card(given.out, _facts(given, sizes, processes.count))
     except PastaError as problem:
         print(problem, file=sys.stderr)
         return 1
@@ -53,7 +53,7 @@ def read_texts(paths: Sequence[Path]) -> list[str]:
     return texts
 
 
-def _facts(given: argparse.Namespace, sizes: Sizes) -> Facts:
+def _facts(given: argparse.Namespace, sizes: Sizes, processes: int) -> Facts:
     """The command with every option that differs from its default. Only the user knows the licences of the texts."""
     changed = [
         f"--{field.name.replace('_', '-')} {value}"
@@ -61,8 +61,9 @@ def _facts(given: argparse.Namespace, sizes: Sizes) -> Facts:
         if (value := getattr(sizes, field.name)) != field.default
     ]
     texts = [path.name for path in given.text]
-    words = ["python -m recipes.pasta_mini --oa-mine", given.oa_mine.name, *(["--text", *texts] if texts else [])]
-    sources = (Source(name, "see its publisher", "language modelling") for name in texts)
+    start = "python" if processes == 1 else f"torchrun --nproc-per-node {processes}"
+    words = [start, "-m recipes.pasta_mini --oa-mine", given.oa_mine.name, *(["--text", *texts] if texts else [])]
+    sources = (Source(name, "see its publisher", "only which words are one token") for name in texts)
     return Facts(" ".join([*words, *changed, "--out", given.out.name]), (*OWN_SOURCES, *sources))
 
 

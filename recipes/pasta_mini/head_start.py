@@ -116,12 +116,11 @@ class _Start:
 
     def _free_directions(self) -> tuple[Tensor, Tensor]:
         """Two sets that nothing else of the first layer writes to."""
-        drawn = torch.randn(self._width, 3 * self._size, generator=self._random)
-        drawn[: _SIGN + 1] = 0
-        drawn[:, : self._size] = self._noted.T
-        free = torch.linalg.qr(drawn).Q.T[self._size :]
+        meant = torch.eye(self._width)[: _SIGN + 1]
+        drawn = torch.randn(self._width, 2 * self._size, generator=self._random)
+        free = torch.linalg.qr(torch.cat((meant.T, self._noted.T, drawn), dim=1)).Q.T[-2 * self._size :]
         self._embeddings -= self._embeddings @ free.T @ free
-        kept = torch.cat((free, torch.eye(self._width)[: _SIGN + 1]))
+        kept = torch.cat((free, meant))
         layer = self._layers[0]
         for matrix in (layer.mlp.down_proj.weight, layer.self_attn.o_proj.weight):
             matrix -= kept.T @ (kept @ matrix)

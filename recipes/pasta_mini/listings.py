@@ -56,7 +56,7 @@ def made_up(count: int, *, seed: int, part: Part = Part.TRAIN) -> list[Listing]:
 
 
 def as_text(listing: Listing) -> str:
-    """A listing followed by its answer, for training the tokenizer and for the language stage."""
+    """A listing followed by its answer, for training the tokenizer."""
     fields = ",\n  ".join(f"{spell_json(name)}: {spell_json(value)}" for name, value in listing.values.items())
     return f"Title: {listing.title}\n{listing.description}\n{{\n  {fields}\n}}"
 

@@ -1,4 +1,4 @@
-"""The loss of the extraction stage: where values begin and end counts more, and parts of the embeddings are hidden."""
+"""The loss: where values begin and end counts more, and parts of the embeddings are hidden."""
 
 from __future__ import annotations
 

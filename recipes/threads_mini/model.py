@@ -33,7 +33,7 @@ def make_tokenizer() -> Any:
 
 
 def make_model(tokenizer: Any, *, hidden: int, layers: int, seed: int) -> Any:
-    """A model with the head start of pasta-mini. A mate's number `+3` begins much like the number `3`."""
+    """A model that repeats what it has read from the start. A mate's number `+3` begins much like the number `3`."""
     model = fresh_model(
         len(tokenizer), end=tokenizer.eos_token_id, seed=seed, hidden=hidden, layers=layers, heads=hidden // 32,
         twins=twins_of(tokenizer),

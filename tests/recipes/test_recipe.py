@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from pathlib import Path
 from random import Random
 
@@ -13,12 +14,14 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.training_note import check_mode
 from pastalang.training.errors import BadRow
+from pastalang.training.processes import Processes
 from recipes.pasta_mini import __main__ as command
 from recipes.pasta_mini.card import Facts
 from recipes.pasta_mini.lessons import extraction_program, lesson_of
 from recipes.pasta_mini.listings import made_up
 from recipes.pasta_mini.real_listings import read_oa_mine
 from recipes.pasta_mini.recipe import Sizes, make_mini
+from tests.training.test_processes import in_processes
 
 TINY = Sizes(
     steps=3, save_every=1, listings=40, documents=20, rows=2, length=640, ahead=2, vocabulary=800,
@@ -78,13 +81,33 @@ def test_an_interrupted_recipe_goes_on_and_makes_a_folder_that_the_engine_runs_i
     assert [line.partition("  ")[2] for line in log.splitlines()] == lines
     found = json.loads((tmp_path / "mini" / "scores.json").read_text())
     scores = found["scores"]
-    assert found["hours"] >= 0
+    assert 0 <= found["hours"] < 1
     assert scores["oa-mine, held out"]["documents"] == len(split.held_out)
     engine = Engine.load(tmp_path / "mini", device="cpu", dtype=torch.float32)
     program = extraction_program(["Brand", "Size"], limit=8, order="Extract.")
     for mode in Mode:
         check_mode(tmp_path / "mini", mode)
         assert set(engine.run(program, {"title": "Sony TV"}, mode=mode).value) == {"Brand", "Size"}
+
+
+@pytest.mark.long
+def test_two_processes_make_one_folder_and_must_share_the_lines_of_a_batch(tmp_path: Path) -> None:
+    split = read_oa_mine(oa_mine(tmp_path / "train.jsonl"))
+    lines = tmp_path / "lines.txt"
+
+    def say(line: str) -> None:
+        with lines.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def make(processes: Processes) -> None:
+        make_mini(split, ["Once."], tmp_path / "mini", TINY, report=say, overwrite=False, processes=processes)
+
+    assert in_processes(2, make) == [None, None]
+    said = lines.read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("oa-mine, held out: F1") for line in said) == 1
+    assert (tmp_path / "mini" / "model.safetensors").is_file()
+    uneven = in_processes(3, make)
+    assert all("3 processes cannot share the 2 lines of a batch" in str(problem) for problem in uneven)
 
 
 def test_the_card_names_the_command_with_what_differs_from_the_defaults(
@@ -99,7 +122,14 @@ def test_the_card_names_the_command_with_what_differs_from_the_defaults(
     assert command.main() == 0
     [facts] = cards
     assert facts.command.endswith("--oa-mine train.jsonl --text tales.txt --layers 2 --out out")
+    assert facts.command.startswith("python -m recipes.pasta_mini")
     assert facts.sources[-1].name == "tales.txt"
     monkeypatch.setattr("sys.argv", ["mini", "--oa-mine", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
     assert command.main() == 1
     assert "there is no file" in capsys.readouterr().err
+
+
+def test_the_card_names_how_many_processes_made_the_weights() -> None:
+    given = Namespace(text=[], oa_mine=Path("data/train.jsonl"), out=Path("mini"))
+    made = command._facts(given, Sizes(seed=3), 2).command
+    assert made == "torchrun --nproc-per-node 2 -m recipes.pasta_mini --oa-mine train.jsonl --seed 3 --out mini"
