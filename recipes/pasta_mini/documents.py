@@ -30,14 +30,17 @@ from pastalang.values.json import JsonValue
 from pastalang.values.to_source import program_source
 from recipes.pasta_mini.catalogue import Part, Pool, build_pool, draw, invented_pools, load_names
 from recipes.pasta_mini.facts import Fact, Slot, make_fact, narrowed, type_of
-from recipes.pasta_mini.layouts import Entry, lay_out
+from recipes.pasta_mini.layouts import Entry, add_entries, lay_out
+from recipes.pasta_mini.templates import Template, read_template
 
 DOCUMENTS = Path(__file__).with_name("documents.toml")
 TEXT = "text"  # the input of the programs that `from_model` writes
 
 _OPEN = "form"  # the kind whose labels are made up
 _OPEN_TITLES = ("Form", "", "Record", "Sheet", "Overview")
-_OPEN_SHARE = 0.35
+_OPEN_SHARE = 0.25
+_TEMPLATE_SHARE = 0.55  # of the documents whose kind has templates
+_BESIDE = 0.15  # how often a document states more than its template has places for
 _OPEN_POOLS = (
     "phrase", "phrase", "phrase", "person", "company", "city", "word", "code", "code", "date", "money", "integer",
     "email", "phone", "user", "quantity", "quantity", "time", "moment", "site", "flag", "choice", "choice", "list:word",
@@ -66,6 +69,7 @@ class Form:
 
     kind: str
     titles: Sequence[str]
+    templates: Sequence[str]
     slots: tuple[Slot, ...]
     questions: tuple[Question, ...]
     inner: tuple[str, tuple[str, ...]] | None
@@ -130,10 +134,10 @@ def draw_form(random: Random, part: Part) -> Form:
     for slot in asked:
         question = _question(slot, random, part, spell, described, is_open=is_open)
         questions.setdefault(question.key.casefold(), question)
-    return _form(chosen["name"], chosen["titles"], slots, tuple(questions.values()), random)
+    return _form(chosen, slots, tuple(questions.values()), random)
 
 
-def _form(kind: str, titles: Sequence[str], slots: list[Slot], questions: tuple[Question, ...], random: Random) -> Form:
+def _form(kind: Mapping[str, Any], slots: list[Slot], questions: tuple[Question, ...], random: Random) -> Form:
     inner = None
     if len(questions) > 3 and random.random() < 0.15:
         names = [
@@ -147,7 +151,7 @@ def _form(kind: str, titles: Sequence[str], slots: list[Slot], questions: tuple[
         fields = (*(one for one in fields if one.key not in keys), t.Field(name, t.Object(held)))
     answer = t.Object(fields, description=random.choice(_ABOUT_ALL))
     program = compile(program_source(Converted(answer, {}), name="record"))
-    return Form(kind, titles, tuple(slots), questions, inner, program)
+    return Form(kind["name"], kind["titles"], kind["templates"], tuple(slots), questions, inner, program)
 
 
 def _nullable(question: Question) -> t.Type:
@@ -221,7 +225,7 @@ def _open_kind(random: Random, part: Part) -> dict[str, Any]:
             "no": ["no", "false", "not yet", "none"],
             "options": [[word, word, word.capitalize(), word.upper()] for word in sorted(options)],
         }  # fmt: skip
-    return {"name": _OPEN, "titles": _OPEN_TITLES, "slots": list(slots.values())}
+    return {"name": _OPEN, "titles": _OPEN_TITLES, "templates": (), "slots": list(slots.values())}
 
 
 # ── documents ────────────────────────────────────────────────────────────────────────────────────────────
@@ -229,16 +233,44 @@ def _open_kind(random: Random, part: Part) -> dict[str, Any]:
 
 def draw_document(form: Form, random: Random, part: Part) -> Document:
     """What the program requires is stated; anything else may be left out."""
-    required = [question.slot for question in form.questions if not question.may_be_null]
-    facts: list[tuple[Slot, Fact]] = []
+    required = {slot_id(question.slot) for question in form.questions if not question.may_be_null}
+    template = _template(form, random, part)
+    facts: dict[str, Fact] = {}
     for slot in form.slots:
-        if any(slot is one for one in required) or random.random() < slot["share"]:
-            facts.append((slot, make_fact(slot, load_pools(), random, part)))
-    entries = [_entry(slot, fact, random, part) for slot, fact in facts]
-    text = lay_out(random.choice(form.titles), entries, random, part, is_log=form.kind == "log")
-    known = {id(slot): fact for slot, fact in facts}
-    values = {question.key: _value(question, known.get(id(question.slot))) for question in form.questions}
+        name = slot_id(slot)
+        if name in required or random.random() < _share(slot, template):
+            facts[name] = make_fact(slot, load_pools(), random, part)
+    text, printed = ("", frozenset[str]()) if template is None else template.fill(facts, random)
+    if template is not None:  # a place inside of an empty one is not reached
+        facts = {name: fact for name, fact in facts.items() if name in printed | required or name not in template.names}
+    entries = [
+        _entry(slot, facts[slot_id(slot)], random, part)
+        for slot in form.slots
+        if slot_id(slot) in facts and slot_id(slot) not in printed
+    ]
+    if template is None:
+        text = lay_out(random.choice(form.titles), entries, random, part, is_log=form.kind == "log")
+    else:
+        text = add_entries(text, entries, random, part)
+    values = {question.key: _value(question, facts.get(slot_id(question.slot))) for question in form.questions}
     return Document(form.kind, text, _nested(form, values))
+
+
+def slot_id(slot: Slot) -> str:
+    """What templates call it."""
+    return str(slot["names"][0])
+
+
+def _template(form: Form, random: Random, part: Part) -> Template | None:
+    if not form.templates or random.random() > _TEMPLATE_SHARE:
+        return None
+    return read_template(_kept(form.templates, random, part))
+
+
+def _share(slot: Slot, template: Template | None) -> float:
+    if template is None or slot_id(slot) in template.optional:
+        return float(slot["share"])
+    return 1.0 if slot_id(slot) in template.required else _BESIDE
 
 
 def _nested(form: Form, values: dict[str, JsonValue]) -> dict[str, JsonValue]:

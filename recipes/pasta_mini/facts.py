@@ -50,6 +50,8 @@ _ENDINGS = (".com", ".org", ".net", ".de", ".co.uk", ".io", ".example")
 _CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 _FIRST_DAY = date(1994, 1, 1)
 _DAYS_KNOWN = 14_000
+_SHOUTED = 0.06  # of the texts are printed in capitals
+_BARE = 0.2  # of the amounts have no currency
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def make_fact(slot: Slot, pools: Mapping[str, Pool], random: Random, part: Part)
         case _ if name in _TYPED:
             return _TYPED[name][0](random)
         case _:
-            return _text(draw(pools[name], random, part).strip())
+            text = draw(pools[name], random, part).strip()
+            return _text(text.upper() if random.random() < _SHOUTED else text)
 
 
 def type_of(slot: Slot) -> t.Type:
@@ -129,9 +132,12 @@ def _date(random: Random) -> Fact:
         f"{day.day}. {month} {day.year}", f"{day.day} {month[:3]} {day.year}", f"{month[:3]} {day.day}, {day.year}",
         f"{day.day:02}.{day.month:02}.{day.year}", f"{_DAYS[day.weekday()]}, {day.day} {month} {day.year}",
         f"{_DAYS[day.weekday()][:3]} {month[:3]} {day.day} {day.year}", f"{day.year}/{day.month:02}/{day.day:02}",
+        f"{_DAYS[day.weekday()][:3]} {day.day} {month} {day.year}", f"{day.day:02} {month[:3].upper()} {day.year}",
+        f"{_DAYS[day.weekday()]} {day.day} {month[:3]} {day.year}", f"{day.year}{day.month:02}{day.day:02}",
     ]  # fmt: skip
     if day.day > 12:
         ways += [f"{day.day}/{day.month}/{day.year}", f"{day.month}/{day.day}/{day.year}"]
+        ways += [f"{day.day:02}/{day.month:02}/{day.year}", f"{day.month:02}/{day.day:02}/{day.year}"]
     return Fact(random.choice(ways), day.isoformat())
 
 
@@ -148,8 +154,13 @@ def _moment(random: Random) -> Fact:
     day = _FIRST_DAY + timedelta(days=random.randrange(_DAYS_KNOWN))
     clock = f"{random.randrange(24):02}:{random.randrange(60):02}:{random.randrange(60):02}"
     value = f"{day.isoformat()}T{clock}"
-    printed = random.choice((value, f"{day.isoformat()} {clock}", f"{day.year}/{day.month:02}/{day.day:02} {clock}"))
-    return Fact(printed, value)
+    month = _MONTHS[day.month - 1][:3]
+    ways = (
+        value, value, f"{day.isoformat()} {clock}", f"{day.isoformat()} {clock}",
+        f"{day.year}/{day.month:02}/{day.day:02} {clock}", f"{day.day:02}/{month}/{day.year}:{clock} +0000",
+        f"{day.day} {month} {day.year}, {clock}", value.replace("-", "").replace(":", ""), f"{value}Z",
+    )  # fmt: skip
+    return Fact(random.choice(ways), value)
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -157,6 +168,8 @@ def _moment(random: Random) -> Fact:
 
 def _money(random: Random) -> Fact:
     printed = price(random)
+    if random.random() < _BARE:
+        return Fact(printed, Decimal(printed.replace(",", "")))
     sign = random.choice(_CURRENCIES)
     if sign.isalpha():
         shown = random.choice((f"{sign} {printed}", f"{printed} {sign}"))
@@ -171,10 +184,11 @@ def price(random: Random) -> str:
     return f"{amount:,.2f}" if cents and random.random() < 0.6 else f"{amount:.2f}" if cents else f"{amount:.0f}"
 
 
-def _whole(low: int, high: int, *units: str) -> Maker:
+def _whole(low: int, high: int, *units: str, is_year: bool = False) -> Maker:
     def make(random: Random) -> Fact:
         number = random.randint(low, random.choice((high, max(low, high // 10))))
-        return Fact(str(number) + (random.choice(units) if units else ""), number)
+        printed = f"{number:,}" if random.random() < 0.4 and not is_year else str(number)
+        return Fact(printed + (random.choice(units) if units else ""), number)
 
     return make
 
@@ -248,7 +262,7 @@ _TYPED: Mapping[str, tuple[Maker, t.Type]] = {
     "quantity": (_quantity, t.Number()),
     "integer": (_whole(1, 500), t.Integer()),
     "minutes": (_whole(5, 240, " minutes", " min", " mins"), t.Integer()),
-    "year": (_whole(1960, 2026), t.Integer()),
+    "year": (_whole(1960, 2026, is_year=True), t.Integer()),
     "distance": (_whole(500, 240_000, " km", " miles"), t.Integer()),
     "milliseconds": (_whole(1, 9000, "ms", " ms"), t.Integer()),
     "area": (_whole(15, 300, " sqm", " m2", " square meters", " m²"), t.Integer()),

@@ -79,6 +79,15 @@ def lay_out(title: str, entries: Sequence[Entry], random: Random, part: Part, *,
     return _framed(title, body, random)
 
 
+def add_entries(text: str, entries: Sequence[Entry], random: Random, part: Part) -> str:
+    """A finished document that states a little more."""
+    if not entries:
+        return text
+    more = _lines(entries, _way(random, part), random) if random.random() < 0.6 else _sentences(entries, random)
+    parts = [text, more] if random.random() < 0.7 else [more, text]
+    return random.choice(("\n", "\n\n")).join(parts)
+
+
 def _way(random: Random, part: Part) -> WriteLine:
     return random.choice(LINES[-_KEPT:] if part is Part.TEST else LINES[:-_KEPT])
 

@@ -1,0 +1,72 @@
+"""Templates print what is stated, and nothing of what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from recipes.pasta_mini.documents import load_kinds, slot_id
+from recipes.pasta_mini.facts import Fact
+from recipes.pasta_mini.templates import read_template
+
+
+def filled(template: str, seed: int = 0, **stated: str) -> str:
+    facts = {name.replace("_", " "): Fact(value, value) for name, value in stated.items()}
+    return read_template(template).fill(facts, Random(seed))[0]
+
+
+@pytest.mark.parametrize(
+    ("template", "stated", "text"),
+    [
+        ("{name}!", {"name": "Ada"}, "Ada!"),
+        ("{name}{due date| until {}}.", {"name": "Ada", "due_date": "May"}, "Ada until May."),
+        ("{name}{due date| until {}}.", {"name": "Ada"}, "Ada."),
+        ("a\n{due date|until {}}\nb", {}, "a\nb"),
+        ("a\n\n{name}", {"name": "Ada"}, "a\n\nAda"),
+        ("{due date|{}}, {name}", {"name": "Ada"}, "Ada"),
+        ("{job|{}{firm| at {}}}", {"job": "cook", "firm": "Bo"}, "cook at Bo"),
+        ("x{job|{}{firm| at {}}}", {"firm": "Bo"}, "x"),
+        ("x{job|{} of {firm}}", {"job": "cook"}, "x"),
+        ("a | b {name| | {}}", {"name": "Ada"}, "a | b  | Ada"),
+        ("{|only}", {}, "only"),
+    ],
+)
+def test_a_text_goes_with_what_it_is_about(template: str, stated: Mapping[str, str], text: str) -> None:
+    assert filled(template, **stated) == text
+
+
+def test_names_inside_of_an_empty_place_are_not_stated() -> None:
+    template = read_template("{who} {job|{}{firm| at {}}}{|, {city}|}")
+    assert (template.required, template.optional) == ({"who", "city"}, {"job", "firm"})
+    facts = {name: Fact(name, name) for name in ("who", "firm", "city")}
+    assert "firm" not in template.fill(facts, Random(0))[1]
+    assert {template.fill(facts, Random(seed))[1] for seed in range(9)} == {
+        frozenset({"who"}),
+        frozenset({"who", "city"}),
+    }
+
+
+def test_a_list_is_printed_line_by_line_in_one_way() -> None:
+    fact = Fact("tea; rice; salt", ["tea", "rice", "salt"], is_span=False, lines=("tea", "rice", "salt"))
+    template = read_template("{things*|{|-|+} {}\n}end")
+    texts = {template.fill({"things": fact}, Random(seed))[0] for seed in range(9)}
+    assert texts == {"- tea\n- rice\n- salt\nend", "+ tea\n+ rice\n+ salt\nend"}
+
+
+def test_choices_and_digits_follow_the_seed() -> None:
+    texts = [filled("{|{#3}|b|}", seed) for seed in range(40)]
+    assert texts == [filled("{|{#3}|b|}", seed) for seed in range(40)]
+    assert {"b", ""} < set(texts) and all(len(text) == 3 and text.isdigit() for text in set(texts) - {"b", ""})
+
+
+@pytest.mark.parametrize("kind", load_kinds(), ids=lambda kind: kind["name"])
+def test_templates_name_what_their_kind_may_state(kind: Mapping[str, Any]) -> None:
+    slots = {slot_id(slot) for slot in kind["slots"]}
+    templates = [read_template(text) for text in kind["templates"]]
+    assert len(templates) > 3, "the last one is for tests"
+    for template in templates:
+        assert template.names <= slots
+        assert len(template.names) > 2
