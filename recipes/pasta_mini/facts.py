@@ -213,6 +213,9 @@ def _code(random: Random) -> Fact:
     ways = (
         f"{letters}-{digits}", f"{letters}{digits}", digits, f"{letters}-{year}-{digits}", f"{year}/{digits}",
         f"#{digits}", f"{letters}/{digits}", f"{letters} {digits}", f"{random.getrandbits(32):08x}",
+        f"{random.randint(10, 999)}-{digits}", f"{letters}{digits}{random.choice(_CODE_LETTERS)}",
+        f"{random.randint(1000, 9999)} {random.randint(1000, 9999)} {random.randint(1, 99):02}",
+        f"{letters.lower()}-{digits}", f"{random.getrandbits(28):07x}",
     )  # fmt: skip
     return _text(random.choice(ways))
 

@@ -13,7 +13,8 @@ needs them before anything else, so it starts with them; training is free to cha
               ^ is looked at                ^ looks for what follows `due` and `date`
 
 Words have to be alike for that, however they are written: `due`, ` due`, `Due` and `DUE` begin with one embedding, but
-for directions that all tokens with a space or with capitals share. Signs are no words, and are not looked at.
+for directions that all tokens with a space or with capitals share. Signs are no words, and are not looked at;
+nor are the names of types in a prompt.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def give_head_start(model: Any, *, seed: int, twins: Twins, writing: Writing | N
     start.hint()
     start.repeat()
     if writing is not None:
-        start.follow_labels(list(writing.signs))
+        start.follow_labels(list(writing.signs), list(writing.types))
 
 
 class _Start:
@@ -91,14 +92,14 @@ class _Start:
             second.q_proj.weight[self._of(head)], second.k_proj.weight[self._of(head)] = query, key
             self._say(self._layers[1], head, loud=_SAY)
 
-    def follow_labels(self, signs: list[int]) -> None:
+    def follow_labels(self, signs: list[int], types: list[int]) -> None:
         """A value follows its label at once, or after a sign. An asking token stands at the sign, or after it."""
         if self._heads <= _BACK:
             raise BadData(f"this head start takes {_BACK + 1} heads or more, not {self._heads}")
         at_sign, after_sign = self._free_directions()
         words = self._directions()
         words[:, _SPACED : _SIGN + 1] = 0
-        self._set_apart(signs, words)
+        self._set_apart(signs, types, words)
         first, second = self._layers[0].self_attn, self._layers[1].self_attn
         for back in range(1, _BACK + 1):
             self._look_back(back, back, words)
@@ -126,12 +127,12 @@ class _Start:
             matrix -= kept.T @ (kept @ matrix)
         return free[: self._size], free[self._size :]
 
-    def _set_apart(self, signs: list[int], words: Tensor) -> None:
+    def _set_apart(self, signs: list[int], types: list[int], words: Tensor) -> None:
         """Signs have no part in the directions of words. All embeddings are of one length: no head prefers any."""
         embeddings = self._embeddings
         embeddings[signs] -= embeddings[signs] @ torch.linalg.pinv(words) @ words
         embeddings[:, _SIGN] = 0
-        embeddings[signs, _SIGN] = _FAR[_SIGN] * _WIDTH
+        embeddings[signs + types, _SIGN] = _FAR[_SIGN] * _WIDTH
         others, meant = embeddings[:, _SIGN + 1 :], embeddings[:, : _SIGN + 1].square().sum(1)
         whole = max(_WIDTH**2 * self._width, 2 * meant.max().item())
         others *= ((whole - meant).sqrt() / others.norm(dim=1))[:, None]

@@ -60,11 +60,12 @@ _TEMPLATE = (
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Which tokens without a space are the same ones with other letters, and which are no part of a word."""
+    """Which tokens without a space are the same ones with other letters, and with which ones no value begins."""
 
     capital: Twins  # begins with a capital -> in small letters
     capitals: Twins  # has other capitals -> in small letters
-    signs: tuple[int, ...]  # and the names of types in a prompt: no value begins with them
+    signs: tuple[int, ...]  # are no part of a word
+    types: tuple[int, ...]  # names of types in a prompt, which may be words of a label, too: `invoice number`
 
 
 def train_tokenizer(texts: Iterable[str], *, size: int = SIZE) -> Any:
@@ -169,8 +170,11 @@ def writing_of(tokenizer: Any) -> Writing:
             is_first_alone = token == small[0].upper() + small[1:]
             (capital if is_first_alone else capitals)[id] = known[small]
     types = {f" {name}" for name in _TYPES}
-    signs = (id for id in known.values() if (text := tokenizer.decode([id])) in types or _is_sign(text))
-    return Writing(capital, capitals, tuple(sorted(signs)))
+    read = {id: tokenizer.decode([id]) for id in sorted(known.values())}
+    return Writing(
+        capital, capitals, signs=tuple(id for id, text in read.items() if _is_sign(text)),
+        types=tuple(id for id, text in read.items() if text in types),
+    )  # fmt: skip
 
 
 def _is_sign(text: str) -> bool:

@@ -57,7 +57,7 @@ def test_a_token_with_a_space_begins_like_the_one_without() -> None:
 
 LINE, SIGN, QUOTE = 0, 1, 2
 SMALL = range(10, 400)  # words in small letters; the same ones with a capital are the next 390 tokens
-WRITING = Writing({word + 390: word for word in SMALL}, {}, (LINE, SIGN, QUOTE))
+WRITING = Writing({word + 390: word for word in SMALL}, {}, (LINE, SIGN, QUOTE), ())
 
 
 def share_found(writing: Writing | None, *, question: tuple[int, ...], capitals: int) -> float:

@@ -47,7 +47,7 @@ def test_a_value_has_the_pieces_that_it_has_in_its_title(value: str) -> None:
 
 def test_a_word_is_cut_alike_in_small_letters_and_capitals() -> None:
     known = train_tokenizer(
-        ["a payment is due; Payment, Due, DUE; a delivery, Delivery, payment: Payment:"] * 9, size=1200
+        ["a payment is due; Payment, Due, DUE; a number; a delivery, Delivery, payment: Payment:"] * 9, size=1200
     )
     writing = writing_of(known)
     alike = writing.capital | writing.capitals | twins_of(known)
@@ -64,6 +64,7 @@ def test_a_word_is_cut_alike_in_small_letters_and_capitals() -> None:
     assert cut("due") == cut("DUE")
     assert {known.decode([token]) for token in writing.signs} >= {":", "\n", "<|im_end|>"}
     assert not {known.decode([token]) for token in writing.signs} & {"due", "Due", "d", "1", "é"}
+    assert {known.decode([token]) for token in writing.types} == {" number"}
 
 
 def test_digits_stand_in_threes_from_the_right() -> None:
