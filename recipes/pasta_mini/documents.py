@@ -34,6 +34,7 @@ from recipes.pasta_mini.layouts import Entry, add_entries, lay_out
 from recipes.pasta_mini.templates import Template, read_template
 
 DOCUMENTS = Path(__file__).with_name("documents.toml")
+POOLS = Path(__file__).with_name("pools.toml")
 TEXT = "text"  # the input of the programs that `from_model` writes
 
 _OPEN = "form"  # the kind whose labels are made up
@@ -92,20 +93,15 @@ class Document:
 
 @cache
 def load_kinds() -> tuple[Mapping[str, Any], ...]:
-    return tuple(_read()["kinds"])
+    return tuple(tomllib.loads(DOCUMENTS.read_text(encoding="utf-8"))["kinds"])
 
 
 @cache
 def load_pools() -> dict[str, Pool]:
     pools = invented_pools(load_names())
-    for name, definition in _read()["pools"].items():
+    for name, definition in tomllib.loads(POOLS.read_text(encoding="utf-8")).items():
         pools[name] = build_pool(definition, pools)
     return pools
-
-
-@cache
-def _read() -> dict[str, Any]:
-    return tomllib.loads(DOCUMENTS.read_text(encoding="utf-8"))
 
 
 def lessons_about(form: Form, random: Random, part: Part, *, count: int, origin: str) -> list[Lesson]:

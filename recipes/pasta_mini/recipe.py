@@ -48,14 +48,14 @@ _PROSE = 150_000  # characters of the texts that the tokenizer learns from: the 
 class Sizes:
     """How much of everything."""
 
-    steps: int = 12_000
+    steps: int = 16_000
     listings: int = 9000  # that the tokenizer learns from, made up and mixed
     documents: int = 3000  # that the tokenizer learns from
     rows: int = 8  # lines of a batch
     length: int = 448  # tokens of a line
     ahead: int = 16  # batches that are recorded together
     recorders: int = 1  # processes that record rows
-    learning_rate: float = 3e-4
+    learning_rate: float = 2e-4
     warmup: int = 500  # steps: the head start is lost when the first ones are large
     average: float = 0.998
     save_every: int = 100  # steps
