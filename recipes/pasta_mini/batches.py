@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from random import Random
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pastalang.training.batches import Batch, collate
 from pastalang.training.processes import ALONE, Processes
-from pastalang.training.recording import TrainingRow
+from pastalang.training.recording import IGNORED, TrainingRow
 
 DrawRows: TypeAlias = Callable[[Random], Sequence[TrainingRow]]  # none if what was drawn cannot be taught
 Lines: TypeAlias = list[list[TrainingRow]]
@@ -108,9 +108,7 @@ def make_lines(draw: DrawRows, count: int, length: int, seed: str) -> Lines:
     room = [length] * count
     misses = 0
     while misses < _MISSES or not all(lines):
-        for row in draw(random):
-            if len(row) > length:
-                continue
+        for row in with_one_prompt(draw(random), length):
             place = next((place for place in range(count) if len(row) <= room[place]), None)
             if place is None:
                 misses += 1
@@ -120,3 +118,52 @@ def make_lines(draw: DrawRows, count: int, length: int, seed: str) -> Lines:
             room[place] -= len(row)
     random.shuffle(lines)
     return lines
+
+
+def with_one_prompt(rows: Sequence[TrainingRow], length: int) -> list[TrainingRow]:
+    """Rows of one program begin with the same prompt, which is fed once for all of them that fit into a line.
+
+    None of them sees another, so each learns what it would learn alone.
+    """
+    found: list[list[TrainingRow]] = []
+    for row in rows:
+        together = [*found[-1], row] if found else []
+        shared = _shared(together) if together else 0
+        if together and shared + sum(len(one) - shared for one in together) <= length:
+            found[-1].append(row)
+        elif len(row) <= length:
+            found.append([row])
+    return [_joined(group) for group in found]
+
+
+def _shared(rows: Sequence[TrainingRow]) -> int:
+    """How many tokens all of them begin with, before the first one that is predicted."""
+    first = min(int((row.labels != IGNORED).argmax()) for row in rows)
+    same = np.ones(first, dtype=np.bool_)
+    for row in rows[1:]:
+        for ours, theirs in ((rows[0].tokens, row.tokens), (rows[0].positions, row.positions)):
+            same &= ours[:first] == theirs[:first]
+        same &= (rows[0].visible[:first, :first] == row.visible[:first, :first]).all(1)
+    return first if same.all() else int(same.argmin())
+
+
+def _joined(rows: Sequence[TrainingRow]) -> TrainingRow:
+    if len(rows) == 1:
+        return rows[0]
+    shared, length = _shared(rows), len(rows[0])
+    sees = np.zeros((shared + sum(len(row) - shared for row in rows),) * 2, dtype=np.bool_)
+    sees[:length, :length] = rows[0].visible
+    taught = list(rows[0].taught)
+    for row in rows[1:]:
+        own = slice(length, length + len(row) - shared)
+        sees[own, :shared], sees[own, own] = row.visible[shared:, :shared], row.visible[shared:, shared:]
+        taught += [replace(one, place=one.place - shared + length) for one in row.taught]
+        length = own.stop
+    tokens, positions, labels = (
+        np.concatenate([getattr(rows[0], name), *(getattr(row, name)[shared:] for row in rows[1:])])
+        for name in ("tokens", "positions", "labels")
+    )
+    return replace(
+        rows[0], tokens=tokens, positions=positions, labels=labels, sees=np.packbits(sees, axis=1),
+        taught=tuple(taught), passes=sum(row.passes for row in rows), origin=", ".join(row.origin for row in rows),
+    )  # fmt: skip

@@ -31,7 +31,7 @@ from recipes.pasta_mini.real_listings import Mixer
 _LISTINGS = 0.7  # of the draws are listings; a draw of documents is several rows, and longer ones
 _REAL = 0.85  # of the listings are variations of real ones; the others are made up
 _FROM_MODEL = 0.25  # of the listings are asked for as `pastalang.from_model` asks
-_DOCUMENTS = 3  # that are drawn with one program
+_DOCUMENTS = 4  # that are drawn with one program, and share its prompt
 _SHARES = {Mode.STRICT: 0.5, Mode.SEQUENTIAL: 0.25, Mode.LOCKSTEP: 0.25}
 
 LIMITS = (24, 32, 48)
@@ -63,8 +63,8 @@ class DrawRows:
         """The rows of one program; none if what was drawn cannot be taught."""
         recorder = self._recorder = self._recorder or Recorder(self._tokenizer)
         found = []
+        [mode] = random.choices(tuple(_SHARES), weights=tuple(_SHARES.values()))
         for lesson in self._lessons(random):
-            [mode] = random.choices(tuple(_SHARES), weights=tuple(_SHARES.values()))
             with suppress(BadRow):
                 found.append(recorder.row(lesson, mode))
         return found

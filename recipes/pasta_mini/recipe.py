@@ -48,11 +48,11 @@ _PROSE = 150_000  # characters of the texts that the tokenizer learns from: the 
 class Sizes:
     """How much of everything."""
 
-    steps: int = 16_000
+    steps: int = 11_000
     listings: int = 9000  # that the tokenizer learns from, made up and mixed
     documents: int = 3000  # that the tokenizer learns from
-    rows: int = 8  # lines of a batch
-    length: int = 448  # tokens of a line
+    rows: int = 6  # lines of a batch
+    length: int = 640  # tokens of a line
     ahead: int = 16  # batches that are recorded together
     recorders: int = 1  # processes that record rows
     learning_rate: float = 2e-4

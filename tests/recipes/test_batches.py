@@ -9,16 +9,23 @@ import numpy as np
 import pytest
 import torch
 
-from pastalang.training.batches import Batch
+from pastalang.plan.plan import Mode
+from pastalang.testing.toy_models import toy_model
+from pastalang.training.batches import Batch, collate
+from pastalang.training.forward import logits_of
+from pastalang.training.lessons import Recorder
 from pastalang.training.processes import Processes
-from pastalang.training.recording import IGNORED
-from recipes.pasta_mini.batches import RowStream, guided, make_lines
+from pastalang.training.recording import IGNORED, TrainingRow
+from recipes.pasta_mini.batches import RowStream, guided, make_lines, with_one_prompt
+from recipes.pasta_mini.catalogue import Part
+from recipes.pasta_mini.documents import draw_form, lessons_about
 from recipes.pasta_mini.lessons import DrawRows
 from recipes.pasta_mini.listings import as_text, made_up
 from recipes.pasta_mini.tokenizer import train_tokenizer
 
 LISTINGS = tuple(made_up(60, seed=0))
-DRAW = DrawRows(train_tokenizer(map(as_text, LISTINGS), size=900), LISTINGS)
+TOKENIZER = train_tokenizer(map(as_text, LISTINGS), size=900)
+DRAW = DrawRows(TOKENIZER, LISTINGS)
 
 
 def same(one: Batch, other: Batch) -> bool:
@@ -62,6 +69,31 @@ def test_processes_draw_other_rows_and_fewer_lines() -> None:
     )
     assert len(first.origins) == len(second.origins) == 1
     assert first.origins != second.origins
+
+
+def test_rows_of_one_program_share_its_prompt_and_learn_what_they_would_learn_alone() -> None:
+    random = Random(4)
+    form = next(form for form in iter(lambda: draw_form(random, Part.TRAIN), None) if len(form.questions) == 3)
+    recorder = Recorder(TOKENIZER)
+    lessons = lessons_about(form, random, Part.TRAIN, count=3, origin="document")
+    rows = [recorder.row(lesson, mode) for lesson, mode in zip(lessons, Mode, strict=True)]
+    [joined] = with_one_prompt(rows, 5000)
+    assert len(joined) < sum(map(len, rows)) - 2 * 50
+    assert len(joined.taught) == sum(len(row.taught) for row in rows)
+    assert [joined.labels[one.place] for one in joined.taught] == [one.token for one in joined.taught]
+    model = toy_model(vocabulary=len(TOKENIZER)).double()
+
+    def logits(row: TrainingRow) -> torch.Tensor:
+        with torch.no_grad():
+            found: torch.Tensor = logits_of(model, collate([[row]], len(row)))
+        return found[0, row.labels != IGNORED]
+
+    torch.testing.assert_close(logits(joined), torch.cat([logits(row) for row in rows]), rtol=0, atol=1e-9)
+    longest = max(map(len, rows))
+    parted = with_one_prompt(rows, longest)
+    assert 1 < len(parted) <= 3 and all(len(row) <= longest for row in parted)
+    assert sum(len(row.taught) for row in parted) == len(joined.taught)
+    assert with_one_prompt(rows, min(map(len, rows)) - 1) == []
 
 
 def test_the_bits_of_a_batch_allow_what_it_teaches_and_often_little_else() -> None:
