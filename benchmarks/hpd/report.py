@@ -29,8 +29,9 @@ are measured here and passed on to nobody: AE-110k and WDC-PAVE are for research
   all that are asked for; *invented* is the share of absent ones that got a value. OA-Mine never says that something
   is absent, and AE-110k seldom: there, what is not listed counts as absent for *strict* and *invented*, and in tuning.
 - *cut* is the share of documents with a value that reached the limit. *limit* is the tokens that a value may take.
-- Differences come with the interval that holds 95 % of 2,000 draws of the documents and of the seeds. F1 is the mean of
-  the seeds. Differences in speed have no interval. Low limits and stacks have one seed.
+- Differences come with the interval that holds 95 % of 2,000 draws of the documents. F1 is the mean of the seeds, and
+  the difference with each of them stands beside; a verdict needs all of them. Differences in speed have no interval.
+  Low limits and stacks have one seed.
 """
 _RIVAL = """
 Median seconds of rounds in which all sides take turns, with the weights of the mixture. `generate` writes the whole

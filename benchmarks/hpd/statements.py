@@ -88,7 +88,7 @@ def _short(one: Measured) -> Iterator[str]:
 
     def pair(tuning: TrainingMode) -> Pair:
         mode = tuning.modes[0]
-        return one.quality(tuning, Way(mode, limit=SHORT)), one.quality(tuning, Way(mode))
+        return one.first(tuning, Way(mode, limit=SHORT)), one.first(tuning, Way(mode))
 
     yield from _told(pair)
 

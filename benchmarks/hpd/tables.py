@@ -25,6 +25,10 @@ class Measured:
     figures: Figures
     repeated: Sequence[Figures] = ()
 
+    def first(self, weights: str, way: Way) -> dict[str, Any] | None:
+        """With the first seed."""
+        return self.figures.get(part_name(self.corpus.name, "quality", weights, way))
+
     def quality(self, weights: str, way: Way) -> dict[str, Any] | None:
         """The mean of all seeds that measured it."""
         name = part_name(self.corpus.name, "quality", weights, way)

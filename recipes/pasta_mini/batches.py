@@ -129,7 +129,7 @@ def with_one_prompt(rows: Sequence[TrainingRow], length: int) -> list[TrainingRo
     for row in rows:
         together = [*found[-1], row] if found else []
         shared = _shared(together) if together else 0
-        if together and shared + sum(len(one) - shared for one in together) <= length:
+        if shared and shared + sum(len(one) - shared for one in together) <= length:
             found[-1].append(row)
         elif len(row) <= length:
             found.append([row])
@@ -150,6 +150,7 @@ def _shared(rows: Sequence[TrainingRow]) -> int:
 def _joined(rows: Sequence[TrainingRow]) -> TrainingRow:
     if len(rows) == 1:
         return rows[0]
+    assert all(row.sees_near is None and not row.writers for row in rows), "no such rows are recorded here"
     shared, length = _shared(rows), len(rows[0])
     sees = np.zeros((shared + sum(len(row) - shared for row in rows),) * 2, dtype=np.bool_)
     sees[:length, :length] = rows[0].visible

@@ -71,6 +71,7 @@ class Form:
     kind: str
     titles: Sequence[str]
     templates: Sequence[str]
+    ordered: Sequence[tuple[str, str]]
     slots: tuple[Slot, ...]
     questions: tuple[Question, ...]
     inner: tuple[str, tuple[str, ...]] | None
@@ -147,7 +148,8 @@ def _form(kind: Mapping[str, Any], slots: list[Slot], questions: tuple[Question,
         fields = (*(one for one in fields if one.key not in keys), t.Field(name, t.Object(held)))
     answer = t.Object(fields, description=random.choice(_ABOUT_ALL))
     program = compile(program_source(Converted(answer, {}), name="record"))
-    return Form(kind["name"], kind["titles"], kind["templates"], tuple(slots), questions, inner, program)
+    looks = kind["name"], kind["titles"], kind["templates"], kind.get("ordered", ())
+    return Form(*looks, tuple(slots), questions, inner, program)
 
 
 def _nullable(question: Question) -> t.Type:
@@ -234,15 +236,20 @@ def draw_document(form: Form, random: Random, part: Part) -> Document:
     facts: dict[str, Fact] = {}
     for slot in form.slots:
         name = slot_id(slot)
-        if name in required or random.random() < _share(slot, template):
+        if template is not None and name in template.fixed:
+            facts[name] = Fact("", template.fixed[name], is_span=False)
+        elif name in required or random.random() < _share(slot, template):
             facts[name] = make_fact(slot, load_pools(), random, part)
+    for earlier, later in form.ordered:
+        if earlier in facts and later in facts and str(facts[earlier].value) > str(facts[later].value):
+            facts[earlier], facts[later] = facts[later], facts[earlier]
     text, printed = ("", frozenset[str]()) if template is None else template.fill(facts, random)
     if template is not None:  # a place inside of an empty one is not reached
         facts = {name: fact for name, fact in facts.items() if name in printed | required or name not in template.names}
     entries = [
         _entry(slot, facts[slot_id(slot)], random, part)
         for slot in form.slots
-        if slot_id(slot) in facts and slot_id(slot) not in printed
+        if slot_id(slot) in facts and slot_id(slot) not in printed and facts[slot_id(slot)].printed
     ]
     if template is None:
         text = lay_out(random.choice(form.titles), entries, random, part, is_log=form.kind == "log")
@@ -260,7 +267,11 @@ def slot_id(slot: Slot) -> str:
 def _template(form: Form, random: Random, part: Part) -> Template | None:
     if not form.templates or random.random() > _TEMPLATE_SHARE:
         return None
-    return read_template(_kept(form.templates, random, part))
+    template = read_template(_kept(form.templates, random, part))
+    quotes = any(isinstance(question.type, t.Verbatim) for question in form.questions)
+    options = {slot_id(slot): [option[0] for option in slot.get("options", ())] for slot in form.slots}
+    is_said = any(options[name] and value not in options[name] for name, value in template.fixed.items())
+    return None if is_said or (quotes and template.is_glued) else template
 
 
 def _share(slot: Slot, template: Template | None) -> float:

@@ -78,6 +78,8 @@ def make_fact(slot: Slot, pools: Mapping[str, Pool], random: Random, part: Part)
             return _choice(slot, random)
         case "items":
             return _items(slot, pools, random, part)
+        case "integer":
+            return _whole(slot.get("low", 1), slot.get("high", 500))(random)
         case _ if name.startswith("list:"):
             return _list(pools[name.removeprefix("list:")], random, part)
         case _ if name in _TYPED:

@@ -5,21 +5,25 @@
     {items*|- {}\\n}             every line of a list
     {|Total|To pay}             one of these
     {#4}                        so many digits, about which nothing is asked
+    {=paid:false}               prints nothing: what the text says in words of its own
 
-A line whose places all stay empty goes with them.
+A line of which nothing is left goes with its places.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from random import Random
 
+from pastalang.values.json import JsonValue
 from recipes.pasta_mini.facts import Fact
 
 _NAME = re.compile(r"(?P<name>[^{}|*#]*)(?P<each>\*?)\|")
+_GLUED = re.compile(r"[A-Za-z]:\{[a-z]")  # the key and the value are one word
 _LEFT_OVER = " ,;/|"  # signs between places, at either end of a line
 _EMPTY = "\0"  # what stays of a place that is empty, until its line is judged
 
@@ -46,20 +50,28 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
+class _Fixed:
+    name: str
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
 class _Choice:
     options: tuple[tuple[_Part, ...], ...]
 
 
-_Part = str | _Value | _Digits | _Place | _Choice
+_Part = str | _Value | _Digits | _Fixed | _Place | _Choice
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """`required` and `optional` are names of slots."""
+    """`required` and `optional` are names of slots. `fixed`: what else it says. `is_glued`: no value can be quoted."""
 
     parts: tuple[_Part, ...]
     required: frozenset[str]
     optional: frozenset[str]
+    fixed: Mapping[str, JsonValue]
+    is_glued: bool
 
     @property
     def names(self) -> frozenset[str]:
@@ -79,7 +91,9 @@ def read_template(text: str) -> Template:
     parts, end = _parts(text.strip("\n"), 0, "")
     assert end == len(text.strip("\n")), f"a brace closes nothing: {text}"
     required = frozenset(_named(parts, _Value))
-    return Template(parts, required, frozenset(_named(parts, _Place)) - required)
+    optional = frozenset(_named(parts, _Place)) - required
+    fixed = {part.name: part.value for part in parts if isinstance(part, _Fixed)}
+    return Template(parts, required, optional, fixed, _GLUED.search(text) is not None)
 
 
 def _parts(text: str, here: int, ends: str) -> tuple[tuple[_Part, ...], int]:
@@ -97,9 +111,10 @@ def _parts(text: str, here: int, ends: str) -> tuple[tuple[_Part, ...], int]:
 
 
 def _braced(text: str, here: int) -> tuple[_Part, int]:
-    if text[here] == "#":
+    if text[here] in "#=":
         end = text.index("}", here)
-        return _Digits(int(text[here + 1 : end])), end + 1
+        name, _, value = text[here + 1 : end].partition(":")
+        return (_Digits(int(name)) if text[here] == "#" else _Fixed(name, json.loads(value))), end + 1
     opened = _NAME.match(text, here)
     if opened is None:
         end = text.index("}", here)
@@ -153,6 +168,8 @@ class _Filling:
                     self.printed.add(name)
                 case _Place():
                     text += self._place(part)
+                case _Fixed():
+                    pass
         return text
 
     def _place(self, place: _Place) -> str:

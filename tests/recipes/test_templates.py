@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -70,3 +72,29 @@ def test_templates_name_what_their_kind_may_state(kind: Mapping[str, Any]) -> No
     for template in templates:
         assert template.names <= slots
         assert len(template.names) > 2
+
+
+_BROKEN = re.compile(
+    r" [.,;:)](?!\.)|(?<!\.)\.\.(?!\.)|\(\)|\([,. ]|^[,.;)]|[.!?] +(?:and|or|at|on) |, *[.,]|: *\Z", re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("kind", load_kinds(), ids=lambda kind: kind["name"])
+def test_a_template_reads_well_whatever_is_left_out(kind: Mapping[str, Any]) -> None:
+    for text in kind["templates"]:
+        template = read_template(text)
+        for stated in (frozenset[str](), template.optional, *map(frozenset, combinations(template.optional, 1))):
+            facts = {name: Fact("Xy", "Xy", lines=("Xy", "Xy")) for name in template.required | stated}
+            for seed in range(4):
+                found = template.fill(facts, Random(seed))[0]
+                assert not _BROKEN.search(found), found
+
+
+def test_what_a_template_says_in_its_own_words_is_not_printed() -> None:
+    template = read_template("We did not get {amount}.{=paid:false}")
+    assert (template.fixed, template.names) == ({"paid": False}, {"amount"})
+    assert filled("We did not get {amount}.{=paid:false}", amount="9") == "We did not get 9."
+
+
+def test_values_that_are_one_word_with_their_key_are_known() -> None:
+    assert read_template("FN:{name}").is_glued and not read_template("FN: {name}, {city| in {}}: {date}").is_glued

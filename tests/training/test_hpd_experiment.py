@@ -98,13 +98,15 @@ def test_a_difference_comes_with_its_confidence_interval() -> None:
     assert unsure.low < 0 < unsure.high and unsure.verdict == "no difference shown"
 
 
-def test_f1_is_the_mean_of_the_seeds_and_each_seed_adds_doubt() -> None:
+def test_f1_is_the_mean_of_the_seeds_and_a_verdict_needs_all_of_them() -> None:
     good, bad = [[5, 5, 5]] * 20, [[1, 5, 5]] * 20
     alone = difference({"per_document": good}, {"per_document": bad})
-    assert difference({"per_document": [good, good]}, {"per_document": [bad, bad]}) == alone
-    assert difference({"per_document": [good, good]}, {"per_document": bad}) == alone
+    for other in (bad, [bad, bad]):
+        both = difference({"per_document": [good, good]}, {"per_document": other})
+        assert (both.low, both.high, both.verdict, both.seeds) == (alone.low, alone.high, "better", (80.0, 80.0))
     unsure = difference({"per_document": [good, bad, good]}, {"per_document": good})
-    assert round(unsure.points, 2) == round(-80 / 3, 2) and (unsure.low, unsure.high) == (-80.0, 0.0)
+    assert (round(unsure.points, 1), unsure.verdict) == (-26.7, "no difference shown")
+    assert str(unsure) == "-26.7 points (-26.7 … -26.7; seeds +0.0, -80.0, +0.0)"
     assert interval({"per_document": [good, bad]}) == (60.0, 60.0)
     with pytest.raises(AssertionError):
         difference({"per_document": [good, good, good]}, {"per_document": [bad, bad]})
