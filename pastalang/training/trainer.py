@@ -286,8 +286,8 @@ def optimizer_of(weights: Sequence[torch.Tensor], settings: Settings) -> torch.o
         {"params": [w for w in weights if w.dim() >= 2], "weight_decay": settings.weight_decay},
         {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
     ]
-    is_on_gpu = any(weight.is_cuda for weight in weights)  # where steps need no memory of their own if they are fused
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=is_on_gpu or None)
+    can_fuse = all(weight.device.type in ("cpu", "cuda") for weight in weights)  # it is quicker and needs no memory
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=can_fuse or None)
 
 
 def autocast(device: torch.device, settings: Settings) -> Any:
