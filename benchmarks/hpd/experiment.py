@@ -48,7 +48,7 @@ class Experiment:
     repeated: bool = False
 
     def figures(self) -> Figures:
-        """The figures by the names of their parts. If the time runs out, only those that exist; none if repeated."""
+        """The figures by the names of their parts. If the time runs out, those that exist; none if it is repeated."""
         parts = dict(self._parts())
         names = list(parts)
         try:

@@ -80,9 +80,10 @@ def _setting(sets: Sequence[Measured], budgets: Sequence[Budget], scope: Scope, 
     ]
     for one, budget in zip(sets, budgets, strict=True):
         measured = min(scope.documents, len(one.corpus.held_out))
+        seeds = 1 + sum(map(bool, one.repeated))
         lines.append(
             f"{one.corpus.name}: {budget.steps} steps of {budget.rows} × {budget.length} tokens at "
             f"{budget.learning_rate:g}; {measured} of {len(one.corpus.held_out)} held-out documents; "
-            f"{1 + sum(map(bool, one.repeated))} seed(s)."
+            f"{seeds} {'seed' if seeds == 1 else 'seeds'}."
         )
     return lines

@@ -161,13 +161,13 @@ $ pasta run examples/demo/listings.pasta --template coffee -i title="Norvika Cof
 """
 
 _MEASURED = """
-*Fields right* is the share of fields with exactly the right value, null included. F1 is exact match over the
-attributes that the right answer names; *F1, strict* is exact match over all attributes of the category. In these rows
-the right answer names every attribute that the model is asked for, absent ones as null, so an invented value costs in
-both. *Invented* is the share of absent attributes that got a value. The held-out tenth of OA-Mine was chosen by a
-hash of the title. The values of the made-up listings never occur in training, nor do the values, layouts and field
-names of the documents. The figures come from one forward pass over the right answers, in strict mode, where that
-equals greedy decoding, and from one run with one seed.
+*Fields right* is the share of fields with exactly the right value, null included. F1 is exact match over the attributes
+that the right answer names; *F1, strict* is exact match over all attributes of the category. In these rows the right
+answer names every attribute that the model is asked for, absent ones as null, so an invented value costs in both.
+*Invented* is the share of absent attributes that got a value. The held-out tenth of OA-Mine was chosen by a hash of the
+title. The values of the made-up listings never occur in training, nor do the values, field names and layouts of the
+documents, but for that of log lines. The figures come from one forward pass over the right answers, in strict mode,
+where that equals greedy decoding, and from one run with one seed.
 """
 
 _ALL = """

@@ -270,8 +270,8 @@ def _template(form: Form, random: Random, part: Part) -> Template | None:
     template = read_template(_kept(form.templates, random, part))
     quotes = any(isinstance(question.type, t.Verbatim) for question in form.questions)
     options = {slot_id(slot): [option[0] for option in slot.get("options", ())] for slot in form.slots}
-    is_said = any(options[name] and value not in options[name] for name, value in template.fixed.items())
-    return None if is_said or (quotes and template.is_glued) else template
+    is_no_option = any(options[name] and value not in options[name] for name, value in template.fixed.items())
+    return None if is_no_option or (quotes and template.is_glued) else template
 
 
 def _share(slot: Slot, template: Template | None) -> float:

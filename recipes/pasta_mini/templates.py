@@ -93,6 +93,7 @@ def read_template(text: str) -> Template:
     required = frozenset(_named(parts, _Value))
     optional = frozenset(_named(parts, _Place)) - required
     fixed = {part.name: part.value for part in parts if isinstance(part, _Fixed)}
+    assert len(fixed) == text.count("{="), f"what is fixed stands inside of a place: {text}"
     return Template(parts, required, optional, fixed, _GLUED.search(text) is not None)
 
 

@@ -70,7 +70,8 @@ def test_templates_name_what_their_kind_may_state(kind: Mapping[str, Any]) -> No
     templates = [read_template(text) for text in kind["templates"]]
     assert len(templates) > 3, "the last one is for tests"
     for template in templates:
-        assert template.names <= slots
+        assert template.names | set(template.fixed) <= slots
+        assert not template.names & set(template.fixed)
         assert len(template.names) > 2
 
 
@@ -94,6 +95,11 @@ def test_what_a_template_says_in_its_own_words_is_not_printed() -> None:
     template = read_template("We did not get {amount}.{=paid:false}")
     assert (template.fixed, template.names) == ({"paid": False}, {"amount"})
     assert filled("We did not get {amount}.{=paid:false}", amount="9") == "We did not get 9."
+
+
+def test_what_is_fixed_holds_for_the_whole_text() -> None:
+    with pytest.raises(AssertionError, match="stands inside of a place"):
+        read_template("We did not get {amount|{=paid:false}{}}.")
 
 
 def test_values_that_are_one_word_with_their_key_are_known() -> None:

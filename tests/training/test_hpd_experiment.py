@@ -175,7 +175,7 @@ def test_a_whole_run_is_reported_resumed_and_keeps_what_was_written_by_hand(
         "| tuned for one, strict | 10 |",
         "| mixture, lockstep | 30 |",
         "| generate |",
-        "held-out documents; 2 seed(s).",
+        "held-out documents; 2 seeds.",
     ):
         assert line in report
     assert "| tuned for one, lockstep | 30 | –" in report
