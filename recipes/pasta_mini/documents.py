@@ -29,18 +29,18 @@ from pastalang.values.conversion import Converted
 from pastalang.values.json import JsonValue
 from pastalang.values.to_source import program_source
 from recipes.pasta_mini.catalogue import Part, Pool, build_pool, draw, invented_pools, load_names
-from recipes.pasta_mini.facts import Fact, Slot, make_fact, narrowed, type_of
+from recipes.pasta_mini.facts import Fact, Slot, draw_day, make_fact, narrowed, type_of
 from recipes.pasta_mini.layouts import Entry, add_entries, lay_out
 from recipes.pasta_mini.templates import Template, read_template
 
-DOCUMENTS = Path(__file__).with_name("documents.toml")
+KINDS = Path(__file__).with_name("kinds")
 POOLS = Path(__file__).with_name("pools.toml")
 TEXT = "text"  # the input of the programs that `from_model` writes
 
 _OPEN = "form"  # the kind whose labels are made up
 _OPEN_TITLES = ("Form", "", "Record", "Sheet", "Overview")
 _OPEN_SHARE = 0.25
-_TEMPLATE_SHARE = 0.55  # of the documents whose kind has templates
+_TEMPLATE_SHARE = 0.6  # of the documents whose kind has templates
 _BESIDE = 0.15  # how often a document states more than its template has places for
 _OPEN_POOLS = (
     "phrase", "phrase", "phrase", "person", "company", "city", "word", "code", "code", "date", "money", "integer",
@@ -94,15 +94,23 @@ class Document:
 
 @cache
 def load_kinds() -> tuple[Mapping[str, Any], ...]:
-    return tuple(tomllib.loads(DOCUMENTS.read_text(encoding="utf-8"))["kinds"])
+    return tuple(kind for area in _areas() for kind in area["kinds"])
 
 
 @cache
 def load_pools() -> dict[str, Pool]:
     pools = invented_pools(load_names())
-    for name, definition in tomllib.loads(POOLS.read_text(encoding="utf-8")).items():
-        pools[name] = build_pool(definition, pools)
+    general = tomllib.loads(POOLS.read_text(encoding="utf-8"))
+    for definitions in (general, *(area.get("pools", {}) for area in _areas())):
+        for name, definition in definitions.items():
+            assert name not in pools or definitions is general, f"two pools are called {name}"
+            pools[name] = build_pool(definition, pools)
     return pools
+
+
+@cache
+def _areas() -> tuple[Mapping[str, Any], ...]:
+    return tuple(tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(KINDS.glob("*.toml")))
 
 
 def lessons_about(form: Form, random: Random, part: Part, *, count: int, origin: str) -> list[Lesson]:
@@ -234,12 +242,13 @@ def draw_document(form: Form, random: Random, part: Part) -> Document:
     required = {slot_id(question.slot) for question in form.questions if not question.may_be_null}
     template = _template(form, random, part)
     facts: dict[str, Fact] = {}
+    today = draw_day(random)
     for slot in form.slots:
         name = slot_id(slot)
         if template is not None and name in template.fixed:
             facts[name] = Fact("", template.fixed[name], is_span=False)
         elif name in required or random.random() < _share(slot, template):
-            facts[name] = make_fact(slot, load_pools(), random, part)
+            facts[name] = make_fact(slot, load_pools(), random, part, today)
     for earlier, later in form.ordered:
         if earlier in facts and later in facts and str(facts[earlier].value) > str(facts[later].value):
             facts[earlier], facts[later] = facts[later], facts[earlier]

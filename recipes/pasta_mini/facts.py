@@ -52,6 +52,7 @@ _FIRST_DAY = date(1994, 1, 1)
 _DAYS_KNOWN = 14_000
 _SHOUTED = 0.06  # of the texts are printed in capitals
 _BARE = 0.2  # of the amounts have no currency
+_WIDE = 100  # of numbers from a wider range, half are from its lowest tenth
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +65,27 @@ class Fact:
     lines: tuple[str, ...] = ()
 
 
-Slot: TypeAlias = Mapping[str, Any]  # a table of `documents.toml`
+Slot: TypeAlias = Mapping[str, Any]  # a table of a file in `kinds`
 Maker: TypeAlias = Callable[[Random], Fact]
 
 
-def make_fact(slot: Slot, pools: Mapping[str, Pool], random: Random, part: Part) -> Fact:
-    """What a slot of `documents.toml` states, drawn anew."""
+def make_fact(slot: Slot, pools: Mapping[str, Pool], random: Random, part: Part, today: date = _FIRST_DAY) -> Fact:
+    """What a slot states, drawn anew. Most dates of a document are not far from its own."""
     name = str(slot["pool"])
     match name:
         case "flag":
             return _flag(slot, random)
         case "choice":
             return _choice(slot, random)
+        case "date" | "moment":
+            return (_date if name == "date" else _moment)(_day_near(today, random), random)
         case "items":
             return _items(slot, pools, random, part)
         case "integer":
-            return _whole(slot.get("low", 1), slot.get("high", 500))(random)
+            units, is_plain = slot.get("units", ()), slot.get("plain", False)
+            return _whole(slot.get("low", 1), slot.get("high", 500), *units, is_plain=is_plain)(random)
+        case "decimal":
+            return _decimal(slot, random)
         case _ if name.startswith("list:"):
             return _list(pools[name.removeprefix("list:")], random, part)
         case _ if name in _TYPED:
@@ -98,8 +104,12 @@ def type_of(slot: Slot) -> t.Type:
             return t.Union(tuple(t.Literal(option[0]) for option in slot["options"]))
         case "items":
             return t.Array(t.Object(tuple(t.Field(name, type) for name, type in _parts(slot))))
+        case "decimal":
+            return t.Number()
         case name if name.startswith("list:"):
             return t.Array(t.String())
+        case name if name in _DATED:
+            return _DATED[name]
         case name:
             return _TYPED[name][1] if name in _TYPED else t.String()
 
@@ -126,8 +136,16 @@ def _text(printed: str) -> Fact:
 # ── moments ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _date(random: Random) -> Fact:
-    day = _FIRST_DAY + timedelta(days=random.randrange(_DAYS_KNOWN))
+def draw_day(random: Random) -> date:
+    return _FIRST_DAY + timedelta(days=random.randrange(_DAYS_KNOWN))
+
+
+def _day_near(today: date, random: Random) -> date:
+    far = random.choice((3, 12, 40, 150, 400, None))
+    return draw_day(random) if far is None else today + timedelta(days=random.randint(-far, far))
+
+
+def _date(day: date, random: Random) -> Fact:
     month = _MONTHS[day.month - 1]
     ways = [
         day.isoformat(), day.isoformat(), f"{day.day} {month} {day.year}", f"{month} {day.day}, {day.year}",
@@ -144,7 +162,8 @@ def _date(random: Random) -> Fact:
 
 
 def _time(random: Random) -> Fact:
-    hour, minute = random.randrange(24), random.choice((0, 0, 15, 30, 45, random.randrange(60)))
+    hour = random.choice((random.randrange(24), random.randrange(7, 22)))
+    minute = random.choice((0, 0, 15, 30, 45, random.randrange(60)))
     half = "am" if hour < 12 else "pm"
     ways = [f"{hour:02}:{minute:02}", f"{hour}:{minute:02}", f"{(hour - 1) % 12 + 1}:{minute:02} {half}"]
     if minute == 0:
@@ -152,8 +171,7 @@ def _time(random: Random) -> Fact:
     return Fact(random.choice(ways), f"{hour:02}:{minute:02}:00")
 
 
-def _moment(random: Random) -> Fact:
-    day = _FIRST_DAY + timedelta(days=random.randrange(_DAYS_KNOWN))
+def _moment(day: date, random: Random) -> Fact:
     clock = f"{random.randrange(24):02}:{random.randrange(60):02}:{random.randrange(60):02}"
     value = f"{day.isoformat()}T{clock}"
     month = _MONTHS[day.month - 1][:3]
@@ -186,10 +204,11 @@ def price(random: Random) -> str:
     return f"{amount:,.2f}" if cents and random.random() < 0.6 else f"{amount:.2f}" if cents else f"{amount:.0f}"
 
 
-def _whole(low: int, high: int, *units: str, is_year: bool = False) -> Maker:
+def _whole(low: int, high: int, *units: str, is_plain: bool = False) -> Maker:
     def make(random: Random) -> Fact:
-        number = random.randint(low, random.choice((high, max(low, high // 10))))
-        printed = f"{number:,}" if random.random() < 0.4 and not is_year else str(number)
+        is_small = high - low > _WIDE and random.random() < 0.5
+        number = random.randint(low, low + (high - low) // 10 if is_small else high)
+        printed = f"{number:,}" if random.random() < 0.4 and not is_plain else str(number)
         return Fact(printed + (random.choice(units) if units else ""), number)
 
     return make
@@ -199,6 +218,12 @@ def _quantity(random: Random) -> Fact:
     number = f"{random.uniform(-30, random.choice((10, 100, 2000))):.{random.choice((0, 0, 1, 1, 2))}f}"
     number = "0" if float(number) == 0 else number
     return Fact(number + random.choice(_UNITS), Decimal(number))
+
+
+def _decimal(slot: Slot, random: Random) -> Fact:
+    number = f"{random.uniform(slot['low'], slot['high']):.{random.choice((0, slot['decimals'], slot['decimals']))}f}"
+    number = number.removeprefix("-") if float(number) == 0 else number
+    return Fact(number + random.choice(slot.get("units", ("",))), Decimal(number))
 
 
 def _weight(random: Random) -> Fact:
@@ -258,16 +283,15 @@ def _user(random: Random) -> Fact:
     )
 
 
+_DATED = {"date": t.Temporal(t.Moment.DATE), "moment": t.Temporal(t.Moment.DATETIME)}
 _TYPED: Mapping[str, tuple[Maker, t.Type]] = {
-    "date": (_date, t.Temporal(t.Moment.DATE)),
     "time": (_time, t.Temporal(t.Moment.TIME)),
-    "moment": (_moment, t.Temporal(t.Moment.DATETIME)),
     "money": (_money, t.Number()),
     "weight": (_weight, t.Number()),
     "quantity": (_quantity, t.Number()),
     "integer": (_whole(1, 500), t.Integer()),
     "minutes": (_whole(5, 240, " minutes", " min", " mins"), t.Integer()),
-    "year": (_whole(1960, 2026, is_year=True), t.Integer()),
+    "year": (_whole(1960, 2026, is_plain=True), t.Integer()),
     "distance": (_whole(500, 240_000, " km", " miles"), t.Integer()),
     "milliseconds": (_whole(1, 9000, "ms", " ms"), t.Integer()),
     "area": (_whole(15, 300, " sqm", " m2", " square meters", " m²"), t.Integer()),

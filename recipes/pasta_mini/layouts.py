@@ -1,6 +1,6 @@
 """How a document looks: the same facts as lines, sentences, a table, a letter, or one line of a log.
 
-The last three ways of `LINES` and the last of `GLUES` are kept for tests. Lines of a log look alike everywhere.
+What is called `TEST` is kept for tests. Lines of a log look alike everywhere.
 """
 
 from __future__ import annotations
@@ -38,23 +38,60 @@ class Entry:
 
 WriteLine: TypeAlias = Callable[[str, str], str]
 
-LINES: tuple[WriteLine, ...] = (
-    lambda label, value: f"{label}: {value}",
-    lambda label, value: f"{label}: {value}",
-    lambda label, value: f"- {label}: {value}",
-    lambda label, value: f"* {label} - {value}",
-    lambda label, value: f"{label.upper()}: {value}",
-    lambda label, value: f"**{label}:** {value}",
-    lambda label, value: f"{label} = {value}",
-    lambda label, value: f"{label} | {value}",
-    lambda label, value: f"{label.lower()}\t{value}",
-    lambda label, value: f"<{label.lower().replace(' ', '_')}>{value}</{label.lower().replace(' ', '_')}>",
-    lambda label, value: f"| {label} | {value} |",
-    lambda label, value: f"{label} ..... {value}",
-    lambda label, value: f"{label}\n  {value}",
+# Most looks of a line are put together of these.
+_MARKS = ("", "", "", "", "", "- ", "* ", "• ", "> ", "+ ", "# ")
+_SPELLINGS: tuple[Callable[[str], str], ...] = (
+    str, str, str, str, str.upper, str.upper, str.lower, str.title, lambda label: f"**{label}**",
+    lambda label: f"[{label}]", lambda label: f"_{label}_", lambda label: f'"{label}"', lambda label: _key(label),
+    lambda label: f"({label})",
+)  # fmt: skip
+_BETWEEN = (
+    ": ",
+    ": ",
+    ": ",
+    ": ",
+    ": ",
+    " : ",
+    " = ",
+    "=",
+    " - ",
+    " – ",
+    " | ",
+    "\t",
+    "  ",
+    "    ",
+    " -> ",
+    " => ",
+    " >> ",
 )
-_KEPT = 3
-GLUES = (" | ", "; ", ", ", " - ")  # between facts in one line
+_ENDS = ("", "", "", "", ".", ";", ",", "  ")
+
+LOOKS: tuple[WriteLine, ...] = (
+    lambda label, value: f"<{_key(label)}>{value}</{_key(label)}>",
+    lambda label, value: f'  "{_key(label)}": "{value}",',
+    lambda label, value: f'{_key(label)}="{value}"',
+    lambda label, value: f"{value} ({label})",
+    lambda label, value: f"{label} ({value})",
+    lambda label, value: f"{label} {'_' * max(3, 24 - len(label))} {value}",
+    lambda label, value: f"{label:<22}{' ' if len(label) > 21 else ''}{value}",
+    lambda label, value: f"{label}{' ' * max(2, 40 - len(label) - len(value))}{value}",
+    lambda label, value: f"; {label} /// {value}",
+)
+TEST_LOOKS: tuple[WriteLine, ...] = (
+    lambda label, value: f"| {label} | {value} |",
+    lambda label, value: f"{label} {'.' * max(3, 24 - len(label))} {value}",
+    lambda label, value: f"{label}\n  {value}",
+    lambda label, value: f"~ {label} » {value}",
+)
+_SPECIAL = 0.3  # of the lines have a look of `LOOKS`
+GLUES = (" | ", "; ", ", ", " // ", " * ", "   ")  # between facts in one line
+TEST_GLUES = (" - ", " · ")
+COLUMNS = (" | ", "\t", "; ", "   ")
+TEST_COLUMNS = (" ¦ ",)
+
+
+def _key(label: str) -> str:
+    return "_".join(label.lower().split())
 
 
 def lay_out(title: str, entries: Sequence[Entry], random: Random, part: Part, *, is_log: bool = False) -> str:
@@ -62,35 +99,45 @@ def lay_out(title: str, entries: Sequence[Entry], random: Random, part: Part, *,
     ordered = _swapped(entries, random)
     if is_log:
         return _log_line(ordered, random)
+    way = draw_look(random, part)
     roll = random.random()
     if roll < 0.5:
-        body = _lines(ordered, _way(random, part), random)
-    elif roll < 0.72:
+        body = _lines(ordered, way, random)
+    elif roll < 0.68:
         body = _sentences(ordered, random)
-    elif roll < 0.9:
+    elif roll < 0.82:
         half = random.randint(0, len(ordered))
-        body = "\n\n".join(
-            text
-            for text in (_lines(ordered[:half], _way(random, part), random), _sentences(ordered[half:], random))
-            if text
-        )
+        parts = [_lines(ordered[:half], way, random), _sentences(ordered[half:], random)]
+        body = "\n\n".join(text for text in parts if text)
+    elif roll < 0.95:
+        glue, several = random.choice(TEST_GLUES if part is Part.TEST else GLUES), random.choice((2, 3, 99))
+        said = [way(entry.label, entry.printed) if random.random() < 0.9 else entry.printed for entry in ordered]
+        body = "\n".join(glue.join(said[place : place + several]) for place in range(0, len(said), several))
     else:
-        glue = GLUES[-1] if part is Part.TEST else random.choice(GLUES[:-1])
-        body = glue.join(f"{entry.label}: {entry.printed}" for entry in ordered)
+        glue = random.choice(TEST_COLUMNS if part is Part.TEST else COLUMNS)
+        rows = ([entry.label for entry in ordered], [entry.printed for entry in ordered])
+        body = "\n".join(glue.join(row) for row in rows)
     return _framed(title, body, random)
+
+
+def draw_look(random: Random, part: Part) -> WriteLine:
+    """How the lines of one document look."""
+    if part is Part.TEST:
+        return random.choice(TEST_LOOKS)
+    if random.random() < _SPECIAL:
+        return random.choice(LOOKS)
+    spell = random.choice(_SPELLINGS)
+    mark, between, end = (random.choice(some) for some in (_MARKS, _BETWEEN, _ENDS))
+    return lambda label, value: f"{mark}{spell(label)}{between}{value}{end}"
 
 
 def add_entries(text: str, entries: Sequence[Entry], random: Random, part: Part) -> str:
     """A finished document that states a little more."""
     if not entries:
         return text
-    more = _lines(entries, _way(random, part), random) if random.random() < 0.6 else _sentences(entries, random)
+    more = _lines(entries, draw_look(random, part), random) if random.random() < 0.6 else _sentences(entries, random)
     parts = [text, more] if random.random() < 0.7 else [more, text]
     return random.choice(("\n", "\n\n")).join(parts)
-
-
-def _way(random: Random, part: Part) -> WriteLine:
-    return random.choice(LINES[-_KEPT:] if part is Part.TEST else LINES[:-_KEPT])
 
 
 def _swapped(entries: Sequence[Entry], random: Random) -> list[Entry]:

@@ -48,9 +48,9 @@ _PROSE = 150_000  # characters of the texts that the tokenizer learns from: the 
 class Sizes:
     """How much of everything."""
 
-    steps: int = 11_000
+    steps: int = 12_000
     listings: int = 9000  # that the tokenizer learns from, made up and mixed
-    documents: int = 3000  # that the tokenizer learns from
+    documents: int = 6000  # that the tokenizer learns from
     rows: int = 6  # lines of a batch
     length: int = 640  # tokens of a line
     ahead: int = 16  # batches that are recorded together

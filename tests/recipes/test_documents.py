@@ -41,7 +41,7 @@ def leaves(value: JsonValue) -> Iterator[JsonValue]:
 
 def test_every_text_that_is_asked_for_stands_in_its_document_and_every_answer_fits() -> None:
     kinds = set()
-    for form, document in drawn(300):
+    for form, document in drawn(1000):
         body = form.program.only_template.messages[-1].body
         assert isinstance(body, JsonBody)
         assert isinstance(body.type, t.Object)
