@@ -48,6 +48,7 @@ _OPEN_POOLS = (
 )  # fmt: skip
 _ABOUT = ("the {}", "{}", "{}, as printed", "what the document gives as {}", "the document's {}", "says which {} it is")
 _SAY = ("The {0} is {1}.", "{1} is the {0}.", "As {0} we have {1}.", "{0}: {1}.", "For the {0}, see {1}.")
+_AS_TEXT = ("date", "time", "moment", "money", "weight", "quantity")  # of these, texts show the sign or the unit
 _OPAQUE = ("field", "value", "x", "item", "entry", "f", "key", "col")
 _ABOUT_ALL = (None, None, None, "A record of the document.", "What the text says.", "The facts of this page.")
 
@@ -173,8 +174,7 @@ def _question(slot: Slot, random: Random, part: Part, spell: _Spell, described: 
     if is_open and random.random() < 0.25:
         words, about = f"{random.choice(_OPAQUE)} {random.randint(1, 30)}", _kept(slot["about"], random, part)
     type = type_of(slot)
-    as_text = not isinstance(type, t.Array | t.Boolean) and (type == t.String() or random.random() < 0.2)
-    as_text = as_text and slot["pool"] != "choice"
+    as_text = type == t.String() or (slot["pool"] in _AS_TEXT and random.random() < 0.2)
     if as_text:
         type = t.Verbatim(TEXT) if random.random() < 0.35 else t.String()
     return Question(slot, spell(words), about, type, as_text, may_be_null=random.random() < 0.75)
@@ -227,8 +227,8 @@ def _open_kind(random: Random, part: Part) -> dict[str, Any]:
         slots[label] = {
             "pool": pool, "say": [say], "names": [label], "share": 0.8,
             "labels": [label.capitalize(), label, label.title()],
-            "about": [random.choice(_ABOUT).format(label)], "yes": ["yes", "true", "done", "x"],
-            "no": ["no", "false", "not yet", "none"],
+            "about": [random.choice(_ABOUT).format(label)], "yes": ["yes", "true", "done"],
+            "no": ["no", "false", "not yet"],
             "options": [[word, word, word.capitalize(), word.upper()] for word in sorted(options)],
         }  # fmt: skip
     return {"name": _OPEN, "titles": _OPEN_TITLES, "templates": (), "slots": list(slots.values())}

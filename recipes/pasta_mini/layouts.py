@@ -15,13 +15,13 @@ from recipes.pasta_mini.catalogue import Part
 _GREETINGS = ("Hello,", "Hi team,", "Dear all,", "Good morning,", "To whom it may concern,", "Hi,")
 _FAREWELLS = ("Best regards", "Thanks", "Cheers", "Kind regards", "See you", "Yours")
 _FOOTERS = (
-    "Thank you!", "Page 1 of 1", "Please keep this for your records.", "Questions? Just ask.", "Sent from my phone",
+    "Thank you!", "Please keep this for your records.", "Questions? Just ask.", "Sent from my phone",
     "All rights reserved.", "Printed on recycled paper.", "This message was created automatically.", "***", "--",
 )  # fmt: skip
 _CHATTER = (
     "I hope you are well.", "It was nice to meet you.", "More details will follow.",
     "Let me know if anything is unclear.", "As discussed yesterday.", "Sorry for the late answer.",
-    "The weather should be fine.", "Everything else is as usual.", "We talked about this last week.",
+    "Everything else is as usual.", "We talked about this last week.",
     "That is all for now.",
 )  # fmt: skip
 
@@ -110,13 +110,9 @@ def lay_out(title: str, entries: Sequence[Entry], random: Random, part: Part, *,
         parts = [_lines(ordered[:half], way, random), _sentences(ordered[half:], random)]
         body = "\n\n".join(text for text in parts if text)
     elif roll < 0.95:
-        glue, several = random.choice(TEST_GLUES if part is Part.TEST else GLUES), random.choice((2, 3, 99))
-        said = [way(entry.label, entry.printed) if random.random() < 0.9 else entry.printed for entry in ordered]
-        body = "\n".join(glue.join(said[place : place + several]) for place in range(0, len(said), several))
+        body = _joined(ordered, way, random, part)
     else:
-        glue = random.choice(TEST_COLUMNS if part is Part.TEST else COLUMNS)
-        rows = ([entry.label for entry in ordered], [entry.printed for entry in ordered])
-        body = "\n".join(glue.join(row) for row in rows)
+        body = _table(ordered, random, part)
     return _framed(title, body, random)
 
 
@@ -153,6 +149,28 @@ def _lines(entries: Sequence[Entry], way: WriteLine, random: Random) -> str:
     return gap.join(_line(entry, way, random) for entry in entries)
 
 
+def _joined(entries: Sequence[Entry], way: WriteLine, random: Random, part: Part) -> str:
+    """Several facts in a line."""
+    glue = _glue(entries, TEST_GLUES if part is Part.TEST else GLUES, random)
+    if glue is None or "\n" in way("", ""):
+        return _lines(entries, way, random)
+    said, several = [way(entry.label, entry.printed) for entry in entries], random.choice((2, 3, 99))
+    return "\n".join(glue.join(said[place : place + several]) for place in range(0, len(said), several))
+
+
+def _table(entries: Sequence[Entry], random: Random, part: Part) -> str:
+    """All labels in one line, all values in the next one."""
+    glue = _glue(entries, TEST_COLUMNS if part is Part.TEST else COLUMNS, random)
+    rows = ([entry.label for entry in entries], [entry.printed for entry in entries])
+    return "\n".join((glue or "\t").join(row) for row in rows)
+
+
+def _glue(entries: Sequence[Entry], choices: Sequence[str], random: Random) -> str | None:
+    """One that no value contains."""
+    free = [glue for glue in choices if not any(glue in entry.printed for entry in entries)]
+    return random.choice(free) if free else None
+
+
 def _line(entry: Entry, way: WriteLine, random: Random) -> str:
     if not entry.lines or random.random() < 0.3:
         return way(entry.label, entry.printed)
@@ -162,8 +180,8 @@ def _line(entry: Entry, way: WriteLine, random: Random) -> str:
 
 def _sentences(entries: Sequence[Entry], random: Random) -> str:
     said = [entry.sentence or f"{entry.label}: {entry.printed}." for entry in entries]
-    for _ in range(random.choice((0, 0, 1, 2)) if said else 0):
-        said.insert(random.randint(0, len(said)), random.choice(_CHATTER))
+    for chatter in random.sample(_CHATTER, random.choice((0, 0, 1, 2)) if said else 0):
+        said.insert(random.randint(0, len(said)), chatter)
     text = ""
     for sentence in said:
         text += sentence + ("\n" if random.random() < 0.15 else " ")
