@@ -94,15 +94,28 @@ def spellings(texts: Iterable[str]) -> list[str]:
     return ["".join(filter(str.isalnum, text.casefold())) for text in texts]
 
 
-@pytest.mark.parametrize("way", ["names", "about"])
-def test_names_and_descriptions_of_tests_never_occur_in_training(way: str) -> None:
+def trained(way: str) -> tuple[set[str], set[str]]:
+    """Wordings of training, and those that are kept for tests."""
+    all_ways = [spellings(slot.get(way, ())) for kind in load_kinds() for slot in kind["slots"]]
+    kept = {ways[-1] for ways in all_ways if len(ways) > 1}
+    return {text for ways in all_ways for text in (ways[:-1] or ways)}, kept
+
+
+@pytest.mark.parametrize("way", ["names", "about", "say"])
+def test_wordings_of_tests_never_occur_in_training(way: str) -> None:
     """Not even for another field: the last of several is for tests."""
-    all_ways = [spellings(slot[way]) for kind in load_kinds() for slot in kind["slots"]]
-    trained = {text for ways in all_ways for text in (ways[:-1] or ways)}
-    assert not trained & {ways[-1] for ways in all_ways if len(ways) > 1}
-    asked = [question for form, _ in drawn(100) for question in form.questions if form.kind != "form"]
-    given = [question.key if way == "names" else question.about for question in asked]
-    assert set(spellings(filter(None, given))) <= trained
+    learned, kept = trained(way)
+    assert not learned & kept
+
+
+@pytest.mark.parametrize("way", ["names", "about"])
+def test_programs_use_the_wordings_of_their_part(way: str) -> None:
+    learned, kept = trained(way)
+    for part, known in (Part.TRAIN, learned), (Part.TEST, kept | learned):
+        asked = [question for form, _ in drawn(100, part) for question in form.questions if form.kind != "form"]
+        given = {*spellings(filter(None, (one.key if way == "names" else one.about for one in asked)))}
+        assert given <= known
+        assert (len(given & kept) > 20) is (part is Part.TEST)
 
 
 @pytest.mark.parametrize("kind", load_kinds(), ids=lambda kind: kind["name"])
