@@ -2,6 +2,9 @@
 
 `everyday.toml` holds the documents. Each is asked for with a program of its own, with the prompt of
 `pastalang.from_model`. A field is right if its value is exactly the right one, null included. Every failure is listed.
+
+With `--verbatim`, texts are asked for as spans of the document (`pastalang.Verbatim`). All right answers are but four,
+which follow a colon without a space.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pastalang.compiler import compile
 from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
+from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Program
 from pastalang.runtime.engine import Engine
 from pastalang.training.decode_eval import decode
@@ -48,22 +52,39 @@ class Failure:
         return f"| {self.style} | {self.field} | {_cell(self.expected)} | {_cell(self.found)} |"
 
 
-def read_documents(path: Path = DOCUMENTS) -> list[Document]:
-    return [_document(row) for row in tomllib.loads(path.read_text(encoding="utf-8"))["documents"]]
+def read_documents(path: Path = DOCUMENTS, *, verbatim: bool = False) -> list[Document]:
+    rows = tomllib.loads(path.read_text(encoding="utf-8"))["documents"]
+    return [_document(row, verbatim=verbatim) for row in rows]
 
 
-def _document(row: Mapping[str, str]) -> Document:
+def _document(row: Mapping[str, str], *, verbatim: bool) -> Document:
     value = parse_json(row["value"])
     assert isinstance(value, dict)
-    return Document(row["style"], row["text"].strip("\n"), program_for(row["answer"]), value)
+    return Document(row["style"], row["text"].strip("\n"), program_for(row["answer"], verbatim=verbatim), value)
 
 
-def program_for(answer: str) -> Program:
+def program_for(answer: str, *, verbatim: bool = False) -> Program:
     """The program that `from_model` would write for a model of this type."""
     program = compile(f'template record(text: text)\nuser """{{text}}"""\nassistant json {answer}\n')
     body = program.only_template.messages[-1].body
     assert isinstance(body, JsonBody)
-    return compile(program_source(Converted(body.type, program.types), name="record"))
+    asked = _spans(body.type) if verbatim else body.type
+    return compile(program_source(Converted(asked, program.types), name="record"))
+
+
+def _spans(type: t.Type) -> t.Type:
+    """The type, with spans of the document for its free texts."""
+    match type:
+        case t.String():
+            return t.Verbatim(TEXT)
+        case t.Union(arms):
+            return t.Union(tuple(map(_spans, arms)))
+        case t.Array(item):
+            return replace(type, item=_spans(item))
+        case t.Object(fields):
+            return replace(type, fields=tuple(replace(field, type=_spans(field.type)) for field in fields))
+        case _:
+            return type
 
 
 def plan_for(document: Document, mode: Mode) -> Plan:
@@ -93,8 +114,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.everyday", description="Score a model on documents.")
     parser.add_argument("--model", default="pasta-mini")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.STRICT)
+    parser.add_argument("--verbatim", action="store_true", help="ask for texts as spans of the document")
     given = parser.parse_args()
-    documents = read_documents()
+    documents = read_documents(verbatim=given.verbatim)
     try:
         engine = Engine.load(given.model)
         began = time.process_time()
@@ -103,11 +125,9 @@ def main() -> int:
         print(problem, file=sys.stderr)
         return 1
     asked = sum(len(document.value) for document in documents)
-    print(
-        f"{given.model}, {given.mode.value}: {asked - len(wrong)} of {asked} fields of {len(documents)} documents are",
-        end=" ",
-    )
-    print(f"right ({100 * (1 - len(wrong) / asked):.1f} %), {time.process_time() - began:.0f} s of processor time\n")
+    share, way = 100 * (1 - len(wrong) / asked), ", verbatim" if given.verbatim else ""
+    print(f"{given.model}, {given.mode.value}{way}: {asked - len(wrong)} of {asked} fields are right", end=" ")
+    print(f"({share:.1f} %), {len(documents)} documents in {time.process_time() - began:.0f} s of processor time\n")
     print("| document | field | right | found |\n|---|---|---|---|", *wrong, sep="\n")
     return 0
 
