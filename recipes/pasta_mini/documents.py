@@ -49,6 +49,7 @@ _OPEN_POOLS = (
 _ABOUT = ("the {}", "{}", "{}, as printed", "what the document gives as {}", "the document's {}", "says which {} it is")
 _SAY = ("The {0} is {1}.", "{1} is the {0}.", "As {0} we have {1}.", "{0}: {1}.", "For the {0}, see {1}.")
 _AS_TEXT = ("date", "time", "moment", "money", "weight", "quantity")  # of these, texts show the sign or the unit
+_OPAQUE_SHARE = 0.1  # of the programs of training have names that say nothing, and descriptions
 _OPAQUE = ("field", "value", "x", "item", "entry", "f", "key", "col")
 _ABOUT_ALL = (None, None, None, "A record of the document.", "What the text says.", "The facts of this page.")
 
@@ -88,9 +89,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Document:
+    """`facts` are by the names that `slot_id` gives. It may state others than it is asked for."""
+
     kind: str
     text: str
     value: Mapping[str, JsonValue]
+    facts: Mapping[str, Fact]
 
 
 @cache
@@ -136,9 +140,11 @@ def draw_form(random: Random, part: Part) -> Form:
     if random.random() < 0.4:
         asked.sort(key=slots.index)
     spell, described = _spelling(random), random.choice((0.0, 0.3, 0.7, 1.0, 1.0))
+    says_nothing = random.random() < _OPAQUE_SHARE and part is Part.TRAIN
+    opaque = 1.0 if says_nothing else 0.25 if is_open else 0.0
     questions: dict[str, Question] = {}
     for slot in asked:
-        question = _question(slot, random, part, spell, described, is_open=is_open)
+        question = _question(slot, random, part, spell, described, opaque=opaque)
         questions.setdefault(question.key.casefold(), question)
     return _form(chosen, slots, tuple(questions.values()), random)
 
@@ -168,10 +174,10 @@ def _nullable(question: Question) -> t.Type:
     return t.Union((*arms, t.Null()))
 
 
-def _question(slot: Slot, random: Random, part: Part, spell: _Spell, described: float, *, is_open: bool) -> Question:
+def _question(slot: Slot, random: Random, part: Part, spell: _Spell, described: float, *, opaque: float) -> Question:
     words = _kept(slot["names"], random, part)
     about = _kept(slot["about"], random, part) if random.random() < described else None
-    if is_open and random.random() < 0.25:
+    if random.random() < opaque:
         words, about = f"{random.choice(_OPAQUE)} {random.randint(1, 30)}", _kept(slot["about"], random, part)
     type = type_of(slot)
     as_text = type == t.String() or (slot["pool"] in _AS_TEXT and random.random() < 0.2)
@@ -265,7 +271,7 @@ def draw_document(form: Form, random: Random, part: Part) -> Document:
     else:
         text = add_entries(text, entries, random, part)
     values = {question.key: _value(question, facts.get(slot_id(question.slot))) for question in form.questions}
-    return Document(form.kind, text, _nested(form, values))
+    return Document(form.kind, text, _nested(form, values), facts)
 
 
 def slot_id(slot: Slot) -> str:

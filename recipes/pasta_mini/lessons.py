@@ -28,8 +28,8 @@ from recipes.pasta_mini.documents import TEXT, draw_form, lessons_about
 from recipes.pasta_mini.listings import Listing, make_listing
 from recipes.pasta_mini.real_listings import Mixer
 
-_LISTINGS = 0.7  # of the draws are listings; a draw of documents is several rows, and longer ones
-_REAL = 0.85  # of the listings are variations of real ones; the others are made up
+_LISTINGS = 0.72  # of the draws are listings; a draw of documents is several rows, and longer ones
+_REAL = 0.7  # of the listings are variations of real ones; the others are made up
 _FROM_MODEL = 0.25  # of the listings are asked for as `pastalang.from_model` asks
 _DOCUMENTS = 4  # that are drawn with one program, and share its prompt
 _SHARES = {Mode.STRICT: 0.5, Mode.SEQUENTIAL: 0.25, Mode.LOCKSTEP: 0.25}

@@ -27,7 +27,7 @@ class TunedLoss:
     """
 
     def __init__(self, openings: Sequence[int], hidden: float) -> None:
-        self._openings, self._hidden = torch.tensor(openings), hidden
+        self._openings, self._hidden = torch.tensor([*openings]), hidden
 
     def __call__(self, model: Any, batch: Batch) -> Tensor:
         labelled = batch.labels != IGNORED

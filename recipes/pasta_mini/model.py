@@ -7,11 +7,14 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from recipes.pasta_mini.circuits import give_circuits
 from recipes.pasta_mini.head_start import give_head_start
+from recipes.pasta_mini.meanings import Meanings
 from recipes.pasta_mini.tokenizer import Twins, Writing
 
 POSITIONS = 8192
 _TURNS = 1_000_000.0  # slow rotations, so that a token is recognised however far away it stands
+_SLOW_TURNS = 100_000_000.0  # more of them
 
 
 def fresh_model(
@@ -24,9 +27,12 @@ def fresh_model(
     heads: int,
     inner: int | None = None,
     twins: Twins | None = None,
-    writing: Writing | None = None,
+    finding: tuple[Writing, Meanings] | None = None,
 ) -> Any:
-    """`twins`: tokens with a space, and the same ones without. With `writing`, it begins able to follow labels."""
+    """`twins`: tokens with a space, and the same ones without. It begins able to repeat text.
+
+    With `finding`, it also begins able to find what a program asks for.
+    """
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocabulary,
@@ -36,12 +42,16 @@ def fresh_model(
         num_attention_heads=heads,
         num_key_value_heads=heads,
         max_position_embeddings=POSITIONS,
-        rope_theta=_TURNS,
+        rope_theta=_TURNS if finding is None else _SLOW_TURNS,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=end,
         pad_token_id=None,
     )
     model = LlamaForCausalLM(config)
-    give_head_start(model, seed=seed, twins=twins or {}, writing=writing)
+    if finding is None:
+        give_head_start(model, seed=seed, twins=twins or {})
+    else:
+        writing, meanings = finding
+        give_circuits(model, seed=seed, twins=twins or {}, writing=writing, meanings=meanings)
     return model

@@ -1,6 +1,6 @@
 """Make pasta-mini: train a tokenizer and a fresh model on listings and documents, then score the result.
 
-tokenizer ── head start ── extraction in three modes ── scores
+tokenizer ── meanings ── head start ── extraction in three modes ── scores
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from recipes.pasta_mini.documents import draw_document, draw_form
 from recipes.pasta_mini.lessons import LIMITS, DrawRows, Exam, document_lessons, exam_of, lessons_of, matched
 from recipes.pasta_mini.listings import as_text, made_up
 from recipes.pasta_mini.losses import TunedLoss
+from recipes.pasta_mini.meanings import Meanings, learn_meanings
 from recipes.pasta_mini.model import fresh_model
 from recipes.pasta_mini.real_listings import Mixer, Split
 from recipes.pasta_mini.run_log import RunLog
 from recipes.pasta_mini.tokenizer import SIZE, train_tokenizer, twins_of, writing_of
 
 MODES = tuple(Mode)
-_OPENINGS = ('"', ' "', '":', " [")  # the texts before the first token of a value, the bracket of a list included
 _PROSE = 150_000  # characters of the texts that the tokenizer learns from: the others are closer to what it will read
 
 
@@ -51,12 +51,13 @@ class Sizes:
     steps: int = 12_000
     listings: int = 9000  # that the tokenizer learns from, made up and mixed
     documents: int = 6000  # that the tokenizer learns from
+    meanings: int = 8500  # batches of documents that meanings of words are learned from
     rows: int = 6  # lines of a batch
     length: int = 640  # tokens of a line
     ahead: int = 16  # batches that are recorded together
     recorders: int = 1  # processes that record rows
-    learning_rate: float = 2e-4
-    warmup: int = 500  # steps: the head start is lost when the first ones are large
+    learning_rate: float = 8e-4
+    warmup: int = 100  # steps
     average: float = 0.998
     save_every: int = 100  # steps
     dropout: float = 0.0  # of the embeddings: it hides what copying matches
@@ -91,9 +92,10 @@ def make_mini(
     learned = (*real.train, *real.held_out) if sizes.all_titles else real.train
     read = [*_read(learned, sizes)]
     tokenizer = processes.first_then_others(lambda: _tokenizer(texts, read, out / "training" / "tokenizer", sizes))
+    meanings = processes.first_then_others(lambda: _meanings(tokenizer, out / "training", sizes, log))
     model = fresh_model(
         len(tokenizer), end=tokenizer.eos_token_id, seed=sizes.seed, hidden=sizes.hidden, layers=sizes.layers,
-        heads=sizes.heads, inner=sizes.inner, twins=twins_of(tokenizer), writing=writing_of(tokenizer),
+        heads=sizes.heads, inner=sizes.inner, twins=twins_of(tokenizer), finding=(writing_of(tokenizer), meanings),
     ).to(default_device())  # fmt: skip
     log(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
     exams = exams_of(Recorder(tokenizer), real, sizes, report=log) if processes.is_first else ()
@@ -154,6 +156,14 @@ def _tokenizer(texts: Sequence[str], read: Sequence[str], folder: Path, sizes: S
     return AutoTokenizer.from_pretrained(folder)
 
 
+def _meanings(tokenizer: Any, folder: Path, sizes: Sizes, report: ReportLine) -> Meanings:
+    """Those of the run that is resumed, or new ones."""
+    file = folder / "meanings.safetensors"
+    if not file.exists():
+        learn_meanings(tokenizer, batches=sizes.meanings, seed=sizes.seed, report=report).save(file)
+    return Meanings.load(file)
+
+
 def _train(
     model: Any,
     tokenizer: Any,
@@ -166,11 +176,10 @@ def _train(
 ) -> None:
     """Keep the last weights, whatever the exams say: the first one is of the held-out part, and must not choose."""
     settings = Settings(
-        steps=sizes.steps, learning_rate=sizes.learning_rate, seed=sizes.seed, weight_decay=0.05,
+        steps=sizes.steps, learning_rate=sizes.learning_rate, seed=sizes.seed, weight_decay=0.0,
         warmup_steps=min(sizes.warmup, max(1, sizes.steps // 5)), judge_every=1000, average=sizes.average,
         save_every=sizes.save_every,
     )  # fmt: skip
-    openings = [tokenizer.encode(text, add_special_tokens=False)[-1] for text in _OPENINGS]
     spelling = zlib.crc32(tokenizer.backend_tokenizer.to_str().encode())
     identity = {"sizes": str(asdict(sizes)), "tokenizer": f"{spelling:08x}", "processes": str(processes.count)}
 
@@ -188,7 +197,7 @@ def _train(
     try:
         train(
             model, stream, settings, out / "training" / "extraction", identity=identity, judge=judge,
-            loss=TunedLoss(openings, sizes.dropout), report=report, processes=processes,
+            loss=TunedLoss(writing_of(tokenizer).asks, sizes.dropout), report=report, processes=processes,
         )  # fmt: skip
     finally:
         stream.close()

@@ -39,7 +39,8 @@ PART = "<|endoftext|>"
 TAGS = ("<promise", "<sync/>", "<async>", "</async>", "[Fork]")
 CONTROL = (PART, BEGIN, END, *TAGS)
 
-_TYPES = ("string", "integer", "number", "boolean", "exact", "quote", "null")  # in the prompts of `from_model`
+OPENINGS = ('"', ' "', '":', " [")  # the texts before the first token of a value, the bracket of a list included
+_COLONS = (":", '":', " :")
 _SPACE = "Ġ"  # how byte-level vocabularies write a space
 _BYTES = 256 + len(CONTROL)  # tokens of every vocabulary
 _PIECES, _CASED = 0.3387, 0.248  # of the others: pieces in small letters, and those with capitals; the rest has a space
@@ -60,12 +61,19 @@ _TEMPLATE = (
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Which tokens without a space are the same ones with other letters, and with which ones no value begins."""
+    """Which tokens without a space are the same ones with other letters, and which ones have a part in every prompt."""
 
     capital: Twins  # begins with a capital -> in small letters
     capitals: Twins  # has other capitals -> in small letters
     signs: tuple[int, ...]  # are no part of a word
-    types: tuple[int, ...]  # names of types in a prompt, which may be words of a label, too: `invoice number`
+    colons: tuple[int, ...]  # follow the name of a field, or end a line
+    lines: tuple[int, ...]  # end a line
+    begin: int  # of a message
+    end: int
+    answer: int  # the word that only the last message begins with
+    null: int
+    asks: tuple[int, ...]  # come before a value in an answer
+    quote: int  # that a text begins with
 
 
 def train_tokenizer(texts: Iterable[str], *, size: int = SIZE) -> Any:
@@ -169,11 +177,15 @@ def writing_of(tokenizer: Any) -> Writing:
         if small != token and small in known and token[0] != _SPACE and token not in CONTROL:
             is_first_alone = token == small[0].upper() + small[1:]
             (capital if is_first_alone else capitals)[id] = known[small]
-    types = {f" {name}" for name in _TYPES}
     read = {id: tokenizer.decode([id]) for id in sorted(known.values())}
+    lines = tuple(id for id, text in read.items() if text[:1] == "\n" and _is_sign(text))
+    null = tokenizer.encode(" null", add_special_tokens=False)[0]
     return Writing(
         capital, capitals, signs=tuple(id for id, text in read.items() if _is_sign(text)),
-        types=tuple(id for id, text in read.items() if text in types),
+        colons=(*(id for id, text in read.items() if text in _COLONS), *lines), lines=lines, begin=known[BEGIN],
+        end=known[END], answer=tokenizer.encode(f"{BEGIN}assistant", add_special_tokens=False)[1], null=null,
+        asks=tuple(sorted({tokenizer.encode(text, add_special_tokens=False)[-1] for text in OPENINGS})),
+        quote=tokenizer.encode(' "', add_special_tokens=False)[-1],
     )  # fmt: skip
 
 

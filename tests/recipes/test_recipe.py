@@ -24,8 +24,8 @@ from recipes.pasta_mini.recipe import Sizes, make_mini
 from tests.training.test_processes import in_processes
 
 TINY = Sizes(
-    steps=3, save_every=1, listings=40, documents=20, rows=2, length=640, ahead=2, vocabulary=800,
-    hidden=48, layers=2, heads=6, exam=4,
+    steps=3, save_every=1, listings=40, documents=20, meanings=2, rows=2, length=640, ahead=2, vocabulary=800,
+    inner=32, layers=4, exam=4,
 )  # fmt: skip
 
 

@@ -64,7 +64,8 @@ def test_a_word_is_cut_alike_in_small_letters_and_capitals() -> None:
     assert cut("due") == cut("DUE")
     assert {known.decode([token]) for token in writing.signs} >= {":", "\n", "<|im_end|>"}
     assert not {known.decode([token]) for token in writing.signs} & {"due", "Due", "d", "1", "é"}
-    assert {known.decode([token]) for token in writing.types} == {" number"}
+    assert {known.decode([token]) for token in writing.colons} == {":", "\n"}
+    assert known.decode([writing.quote]).strip() == '"'
 
 
 def test_digits_stand_in_threes_from_the_right() -> None:
