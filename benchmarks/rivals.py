@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
+from pastalang.runtime.models.cache_argument import cache_argument
+
 Clock = Callable[[], float]
 
 
@@ -55,7 +57,7 @@ def step_seconds(model: Any, *, rows: int, lengths: Sequence[int], clock: Clock)
                 tokens = torch.randint(0, 8000, (rows, 1))
                 began = clock()
                 seen = mask[:, : length + step + 1]
-                output = model(tokens, attention_mask=seen, past_key_values=cache, use_cache=True)
+                output = model(tokens, attention_mask=seen, use_cache=True, **cache_argument(model, cache))
                 output.logits[:, -1].argmax(-1)
                 found.append(clock() - began)
             best.append(min(found))
@@ -72,7 +74,7 @@ def rows_per_field_step_seconds(model: Any, *, rows: int, prompt: int, steps: in
         for step in range(steps):
             began = clock()
             position = torch.tensor([prompt + step]).expand(rows, 1)
-            output = model(tokens, past_key_values=cache, position_ids=position, use_cache=True)
+            output = model(tokens, position_ids=position, use_cache=True, **cache_argument(model, cache))
             tokens = output.logits[:, -1:].argmax(-1)
             seconds.append(clock() - began)
     return statistics.median(seconds)

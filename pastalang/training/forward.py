@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.torch_version import TorchVersion
 
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
+from pastalang.runtime.models.cache_argument import cache_argument
 from pastalang.training.batches import Batch
 from pastalang.training.errors import BadData
 from pastalang.training.recording import IGNORED
@@ -33,8 +34,8 @@ def logits_of(model: Any, batch: Batch, *, where: Where | None = None, cache: An
     masks = masks_of(model, lambda window: _seen(batch, window))
     with nullcontext() if where is None else _head_sees(model, where):
         output = model(
-            input_ids=batch.tokens, position_ids=batch.positions, attention_mask=masks, past_key_values=cache,
-            use_cache=cache is not None,
+            input_ids=batch.tokens, position_ids=batch.positions, attention_mask=masks,
+            use_cache=cache is not None, **cache_argument(model, cache),
         )  # fmt: skip
     logits: Tensor = output.logits
     return logits

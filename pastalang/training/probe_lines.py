@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache
 
+from pastalang.runtime.models.cache_argument import cache_argument
 from pastalang.runtime.models.probe_tokens import with_probe_tokens
 from pastalang.training.batches import collate, pack
 from pastalang.training.forward import logits_of, masks_of
@@ -289,8 +290,8 @@ def ahead_logits(model: Any, rows: Tensor, batch: ProbeBatch, contexts: Contexts
     vocabulary = int(model.config.get_text_config().vocab_size)
     with with_probe_tokens(model, batch.tokens, rows, vocabulary) as tokens:
         logits: Tensor = model(
-            input_ids=tokens, position_ids=batch.positions, past_key_values=cache, use_cache=True,
-            attention_mask=masks_of(model, lambda window: _seen(batch, window)),
+            input_ids=tokens, position_ids=batch.positions, use_cache=True,
+            attention_mask=masks_of(model, lambda window: _seen(batch, window)), **cache_argument(model, cache),
         ).logits  # fmt: skip
     lines, hosts, distances = batch.places.shape
     return logits.view(lines, hosts, rows.shape[1], distances, -1).mean(dim=2)

@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache
 from transformers.masking_utils import eager_mask
 
 from pastalang.runtime.attention.attention import STEP_MASKS
+from pastalang.runtime.models.cache_argument import cache_argument
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.reference import attention_of
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
@@ -42,8 +43,8 @@ def plain_inputs(model: Any, tokens: Sequence[TokenId], *, start: int) -> list[A
     with _recording(model, _PLAIN) as calls:
         model(
             input_ids=torch.tensor([tokens], device=model.device),
-            past_key_values=_ClaimedCache(start),
             use_cache=True,
+            **cache_argument(model, _ClaimedCache(start)),
         )
     return calls
 

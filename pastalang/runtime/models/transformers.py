@@ -15,6 +15,7 @@ from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
 from pastalang.runtime.attention.kv_cache import CellMapping, KVCache
 from pastalang.runtime.attention.masks import layer_windows, step_masks
 from pastalang.runtime.attention.views import Views
+from pastalang.runtime.models.cache_argument import cache_argument
 from pastalang.runtime.models.compatibility import (
     CELLS_FOR_CHECK,
     OWN_ATTENTION,
@@ -88,9 +89,9 @@ class TransformersModel:
                 logits: torch.Tensor = self._model(
                     input_ids=ids,
                     position_ids=torch.tensor([batch.positions + padding], device=self.device),
-                    past_key_values=self._kv_cache,
                     use_cache=True,
                     logits_to_keep=torch.tensor(batch.wanted, dtype=torch.long, device=self.device),
+                    **cache_argument(self._model, self._kv_cache),
                 ).logits[0]
         finally:
             STEP_MASKS.reset(reset)

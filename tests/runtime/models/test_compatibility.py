@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
@@ -185,9 +185,9 @@ MASKS = [
 def test_a_model_whose_masks_are_not_those_of_its_configuration_is_refused(
     mask: Mask, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def own(past_key_values: Any, inputs_embeds: torch.Tensor, **_: Any) -> torch.Tensor:
-        tokens = inputs_embeds.shape[1]
-        start = past_key_values.get_seq_length() if past_key_values is not None else 0
+    def own(inputs_embeds: torch.Tensor, **rest: Any) -> torch.Tensor:
+        tokens, kv_cache = inputs_embeds.shape[1], cache_in(rest)
+        start = kv_cache.get_seq_length() if kv_cache is not None else 0
         values = mask(torch.arange(start, start + tokens)[:, None], torch.arange(start + tokens)[None])
         return values.expand(1, 1, -1, -1) if values.dtype is torch.float32 else values[None, None]
 
@@ -205,6 +205,11 @@ def test_windows_of_every_size_are_compared_without_a_text_of_their_length(
     monkeypatch.setattr(modeling_gemma3, "create_sliding_window_causal_mask", wider)
     with pytest.raises(UnsupportedModel, match=f"layer 0, and the layer attends to the last {window + 1:,} tokens"):
         TransformersModel(toy_model(Family.GEMMA3, window=window, positions=1 << 17), cells=32)
+
+
+def cache_in(arguments: Mapping[str, Any]) -> Any:
+    """By its name in this version of transformers."""
+    return next((value for name, value in arguments.items() if name in ("cache", "past_key_values")), None)
 
 
 def _with(config: Any, **changes: Any) -> Any:
@@ -228,9 +233,10 @@ def test_a_model_that_scales_its_queries_deep_in_a_text_by_their_place_is_refuse
     attention = model.model.layers[1].self_attn
     inner = attention.forward
 
-    def tempered(hidden_states: torch.Tensor, past_key_values: Any = None, **rest: Any) -> Any:
-        seen = 0 if past_key_values is None else past_key_values.get_seq_length()
-        return inner(hidden_states * (2.0 if seen > 1000 else 1.0), past_key_values=past_key_values, **rest)
+    def tempered(hidden_states: torch.Tensor, **rest: Any) -> Any:
+        kv_cache = cache_in(rest)
+        seen = 0 if kv_cache is None else kv_cache.get_seq_length()
+        return inner(hidden_states * (2.0 if seen > 1000 else 1.0), **rest)
 
     attention.forward = tempered
     with pytest.raises(
