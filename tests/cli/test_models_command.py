@@ -42,7 +42,7 @@ def run(*words: str) -> Result:
 
 def test_the_models_of_this_machine_are_listed() -> None:
     assert run("models").stdout.splitlines() == [
-        "* pasta-mini     comes with PastaLang; finds spans of product titles",
+        "* pasta-mini     comes with PastaLang; finds values in product titles and short documents",
         "  Acme/Small-1B  in the cache of the hub; LlamaForCausalLM, 0.02 GB",
         "",
         (
@@ -78,7 +78,7 @@ def test_who_names_no_model_learns_which_one_answers(home: Path) -> None:
     source = 'template t(title: text)\nuser """{title}"""\nassistant json { brand: verbatim(title, max=8) | null }\n'
     (home / "p.pasta").write_text(source, encoding="utf-8")
     said = run("run", "p.pasta", "-i", "title=Norvika Coffee").stderr
-    assert said.startswith("note: no model is named: pasta-mini answers, which finds spans of product titles;")
+    assert said.startswith("note: no model is named: pasta-mini answers, which finds values in product titles")
     assert "note:" not in run("run", "p.pasta", "-i", "title=Norvika Coffee", "--model", "pasta-mini").stderr
 
 
@@ -87,7 +87,9 @@ def test_who_names_no_model_learns_which_one_answers(home: Path) -> None:
     [
         ('template t(a: text)\nuser """{a}"""\nassistant json { b: verbatim(a) }', None),
         ('template t(a: text)\nuser """{a}"""\nassistant json { b: "x" | "y" }', None),
-        ('template t(a: text)\nuser """{a}"""\nassistant json { b: string }', "or one of given options"),
+        ('template t(a: text)\nuser """{a}"""\nassistant json { b: string }', None),
+        ('template t(a: text)\nuser """{a}"""\nassistant text """{b: verbatim(a)}"""', None),
+        ('template t(a: text)\nuser """{a}"""\nassistant text """{b: string}"""', "the answer is free text"),
         ('template t()\nuser """Hi."""\nassistant json { b: "x" | "y" }', "no message quotes an input"),
     ],
 )

@@ -20,7 +20,7 @@ from pastalang.values.lengths import is_finite
 from pastalang.values.quotable import quotes
 
 VARIABLE: Final = "PASTALANG_MODEL"
-ABILITY: Final = "finds spans of product titles"
+ABILITY: Final = "finds values in product titles and short documents"
 _HASHED: Final = 1 << 20  # bytes at each end of a file
 _HOW: Final = f"--model, {VARIABLE} or pasta.toml"
 
@@ -84,11 +84,11 @@ def why_no_help(model: str, plan: Plan) -> str | None:
     if not reads:
         return f"{DEFAULT} cannot help with this program: it {ABILITY}, and no message quotes an input"
     holes = [one for one in segments if isinstance(one, Hole)]
-    if any(isinstance(one, Choose) for one in segments) or any(
-        quotes(hole.type, types) or is_finite(hole.type, types) for hole in holes
-    ):
+    if plan.output is not None or any(isinstance(one, Choose) for one in segments):
         return None
-    return f"{DEFAULT} cannot help with this program: it {ABILITY}, and no value is `verbatim` or one of given options"
+    if any(quotes(hole.type, types) or is_finite(hole.type, types) for hole in holes):
+        return None
+    return f"{DEFAULT} cannot help with this program: it {ABILITY}, and the answer is free text"
 
 
 def is_folder(model: str) -> bool:

@@ -1,4 +1,4 @@
-"""The model of the package extracts, in every mode, from listings it has never seen."""
+"""The model of the package extracts, in every mode, from texts it has never seen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 import torch
 
+from benchmarks.everyday import measure, read_documents
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.source import shipped_folder
@@ -48,6 +49,13 @@ def test_most_values_of_listings_that_were_never_seen_are_found(mode: Mode) -> N
 
 def test_values_that_are_written_at_once_are_as_good_as_those_in_turn() -> None:
     assert report(Mode.STRICT).reported.f1 > report(Mode.SEQUENTIAL).reported.f1 - 8
+
+
+@pytest.mark.parametrize("verbatim", [False, True])
+def test_most_fields_of_documents_that_people_wrote_are_right(verbatim: bool) -> None:
+    documents = read_documents(verbatim=verbatim)
+    wrong = measure(engine(), documents, Mode.STRICT)
+    assert len(wrong) < 0.45 * sum(len(document.value) for document in documents)
 
 
 def test_the_scores_that_it_came_with_are_those_of_its_card() -> None:
