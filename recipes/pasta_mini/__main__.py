@@ -25,6 +25,9 @@ def main() -> int:
         "--text", type=Path, nargs="*", default=[], help="open texts; their licences are yours to check"
     )
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--start", type=Path, help="a folder of this recipe, whose weights and tokenizer it goes on with"
+    )
     parser.add_argument("--overwrite", action="store_true")
     for field in fields(Sizes):
         kind = float if isinstance(field.default, float) else int
@@ -35,7 +38,10 @@ def main() -> int:
         texts = read_texts(given.text)
         real = read_oa_mine(given.oa_mine)
         with all_processes(default_device()) as (processes, _):
-            make_mini(real, texts, given.out, sizes, report=print, overwrite=given.overwrite, processes=processes)
+            make_mini(
+                real, texts, given.out, sizes, report=print, overwrite=given.overwrite, start=given.start,
+                processes=processes,
+            )  # fmt: skip
             if processes.is_first:
                 write_card(given.out, _facts(given, sizes, processes.count))
     except PastaError as problem:
@@ -63,6 +69,7 @@ def _facts(given: argparse.Namespace, sizes: Sizes, processes: int) -> Facts:
     texts = [path.name for path in given.text]
     start = "python" if processes == 1 else f"torchrun --nproc-per-node {processes}"
     words = [start, "-m recipes.pasta_mini --oa-mine", given.oa_mine.name, *(["--text", *texts] if texts else [])]
+    words += ["--start", given.start.name] if given.start else []
     sources = (Source(name, "see its publisher", "only which words are one token") for name in texts)
     return Facts(" ".join([*words, *changed, "--out", given.out.name]), (*OWN_SOURCES, *sources))
 

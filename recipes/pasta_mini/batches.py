@@ -6,9 +6,10 @@ have seen. Rows are recorded shortly before they are needed, in a separate proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from multiprocessing import get_context
 from random import Random
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from torch import Tensor
 from pastalang.training.batches import Batch, collate
 from pastalang.training.processes import ALONE, Processes
 from pastalang.training.recording import IGNORED, TrainingRow
+from recipes.pasta_mini.attention import Rows
 
 DrawRows: TypeAlias = Callable[[Random], Sequence[TrainingRow]]  # none if what was drawn cannot be taught
 Lines: TypeAlias = list[list[TrainingRow]]
@@ -29,14 +31,18 @@ _MISSES = 12  # drawn rows, one after another, that fit in no line, before a chu
 
 @dataclass(frozen=True, slots=True)
 class GuidedBatch(Batch):
-    """`allowed` has a row of bits for each label, one after another: the tokens that the type of its value allows."""
+    """`allowed` has a row of bits for each label, one after another: the tokens that the type of its value allows.
+
+    `rows` says where each row stands.
+    """
 
     allowed: Tensor | None = None
+    rows: Rows = ()
 
     def to(self, device: torch.device) -> GuidedBatch:
         assert self.allowed is not None
         moved = Batch.to(self, device)
-        return _guided(moved, self.allowed.to(device))
+        return _guided(moved, self.allowed.to(device), self.rows)
 
 
 def guided(lines: Lines, length: int) -> GuidedBatch:
@@ -46,11 +52,18 @@ def guided(lines: Lines, length: int) -> GuidedBatch:
     words = max(len(mask) for mask in masks if mask is not None)
     everything = np.full(words, 0xFFFFFFFF, dtype=np.uint32)
     bits = np.stack([everything if mask is None else mask for mask in masks]).view(np.uint8)
-    return _guided(collate(lines, length), torch.from_numpy(bits))
+    return _guided(collate(lines, length), torch.from_numpy(bits), tuple(_places(lines)))
 
 
-def _guided(batch: Batch, allowed: Tensor) -> GuidedBatch:
-    return GuidedBatch(batch.tokens, batch.positions, batch.labels, batch.visible, batch.origins, batch.near, allowed)
+def _guided(batch: Batch, allowed: Tensor, rows: Rows) -> GuidedBatch:
+    what = batch.tokens, batch.positions, batch.labels, batch.visible, batch.origins, batch.near
+    return GuidedBatch(*what, allowed, rows)
+
+
+def _places(lines: Lines) -> Iterator[tuple[int, int, int]]:
+    for number, line in enumerate(lines):
+        ends = [0, *accumulate(map(len, line))]
+        yield from ((number, begin, end) for begin, end in pairwise(ends))
 
 
 class RowStream:

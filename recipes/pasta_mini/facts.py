@@ -10,6 +10,7 @@ Anna Okafor; Leo Chen   ["Anna Okafor", "Leo Chen"]
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias
 
 from pastalang.program import types as t
 from pastalang.values.json import JsonValue
-from recipes.pasta_mini.catalogue import Part, Pool, draw, load_names
+from recipes.pasta_mini.catalogue import Part, Pool, belongs, draw, load_names
 
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -52,6 +53,9 @@ _FIRST_DAY = date(1994, 1, 1)
 _DAYS_KNOWN = 14_000
 _SHOUTED = 0.06  # of the texts are printed in capitals
 _BARE = 0.2  # of the amounts have no currency
+_CHANGED = 0.3  # of the texts, lists and items
+_LONG_WORD = re.compile("[A-Za-z]{4,}")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _WIDE = 100  # of numbers from a wider range, half are from its lowest tenth
 
 
@@ -91,7 +95,7 @@ def make_fact(slot: Slot, pools: Mapping[str, Pool], random: Random, part: Part,
         case _ if name in _TYPED:
             return _TYPED[name][0](random)
         case _:
-            text = draw(pools[name], random, part).strip()
+            text = _drawn(pools[name], random, part).strip()
             return _text(text.upper() if random.random() < _SHOUTED else text)
 
 
@@ -131,6 +135,29 @@ def narrowed(slot: Slot, random: Random, part: Part) -> Slot:
 
 def _text(printed: str) -> Fact:
     return Fact(printed, printed)
+
+
+def _drawn(pool: Pool, random: Random, part: Part) -> str:
+    """A value; in training, one of its words is often changed, so that values are copied and not remembered."""
+    value = draw(pool, random, part)
+    if part is Part.TEST or random.random() > _CHANGED:
+        return value
+    words = list(_LONG_WORD.finditer(value))
+    if not words:
+        return value
+    word = random.choice(words)
+    changed = value[: word.start()] + _other(word[0], random) + value[word.end() :]
+    return changed if belongs(changed, part) else value
+
+
+def _other(word: str, random: Random) -> str:
+    """An invented word, or this one with a letter more, less, or another: `Tanaka`, `Tanuka`."""
+    if random.random() < 0.3:
+        invented = load_names().word(random)
+        return invented.lower() if word.islower() else invented.upper() if word.isupper() else invented
+    place = random.randrange(1, len(word))
+    letter = random.choice(_LETTERS.upper() if word.isupper() else _LETTERS)
+    return word[:place] + random.choice(("", letter, letter + word[place])) + word[place + 1 :]
 
 
 # ── moments ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -318,7 +345,7 @@ def _choice(slot: Slot, random: Random) -> Fact:
 
 
 def _list(pool: Pool, random: Random, part: Part) -> Fact:
-    values = list(dict.fromkeys(draw(pool, random, part) for _ in range(random.choice((1, 2, 2, 3, 3, 4, 5)))))
+    values = list(dict.fromkeys(_drawn(pool, random, part) for _ in range(random.choice((1, 2, 2, 3, 3, 4, 5)))))
     glue = random.choice((", ", ", ", "; ", " / "))
     return Fact(glue.join(values), [*values], is_span=False, lines=tuple(values))
 
@@ -341,7 +368,7 @@ def _items(slot: Slot, pools: Mapping[str, Pool], random: Random, part: Part) ->
     lines: list[str] = []
     values: list[JsonValue] = []
     for _ in range(random.choice((1, 2, 2, 3, 4))):
-        item, cost = draw(pools["item"], random, part), price(random)
+        item, cost = _drawn(pools["item"], random, part), price(random)
         count = random.choice((1, 1, 2, 3, random.randint(1, 40)))
         ways = (f"{count} x {item} {cost}", f"{item} ({count}) {cost}", f"{item}, {count} pcs, {cost}")
         lines.append((*ways, f"{count} {item} @ {cost}")[way])

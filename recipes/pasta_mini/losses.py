@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, dropout
 from pastalang.training.batches import Batch
 from pastalang.training.forward import logits_of
 from pastalang.training.recording import IGNORED
+from recipes.pasta_mini.attention import attending_by
 from recipes.pasta_mini.batches import GuidedBatch
 
 _BEGIN = 3.0  # how much the first token of a value counts, which has to be found; the next ones repeat what follows
@@ -32,7 +33,7 @@ class TunedLoss:
     def __call__(self, model: Any, batch: Batch) -> Tensor:
         labelled = batch.labels != IGNORED
         torch.manual_seed(int(batch.tokens.sum()))
-        with _hidden(model.get_input_embeddings(), self._hidden):
+        with _hidden(model.get_input_embeddings(), self._hidden), _quick(model, batch):
             logits = logits_of(model, batch, where=labelled).float()
         if isinstance(batch, GuidedBatch) and batch.allowed is not None:
             logits = logits.masked_fill(~_unpacked(batch.allowed, logits.shape[1]), float("-inf"))
@@ -45,6 +46,12 @@ class TunedLoss:
 def _unpacked(bits: Tensor, count: int) -> Tensor:
     found: Tensor = (bits[..., None] >> torch.arange(8, device=bits.device, dtype=torch.uint8)) & 1
     return found.flatten(1)[:, :count].bool()
+
+
+def _quick(model: Any, batch: Batch) -> AbstractContextManager[None]:
+    """On a processor, rows are attended to one by one."""
+    is_rounded = batch.tokens.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    return attending_by(batch.rows, model) if is_rounded and isinstance(batch, GuidedBatch) else nullcontext()
 
 
 @contextmanager

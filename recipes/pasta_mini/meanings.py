@@ -60,6 +60,15 @@ class Meanings:
         return Meanings(**load_file(str(path)))
 
 
+def unlearned_meanings(count: int) -> Meanings:
+    """Of so many tokens, for circuits whose numbers come from elsewhere."""
+    same = torch.eye(DIMENSIONS)
+    return Meanings(
+        torch.ones(count, DIMENSIONS), same, same, same.repeat(BACK + 1, 1, 1), torch.zeros(3, DIMENSIONS),
+        torch.zeros(count), torch.zeros(DIMENSIONS), torch.tensor([0.0, 1.0]),
+    )  # fmt: skip
+
+
 def learn_meanings(tokenizer: Any, *, batches: int, seed: int, report: ReportLine) -> Meanings:
     """Every batch is of new documents."""
     learner = Learner(tokenizer, torch.Generator().manual_seed(seed))

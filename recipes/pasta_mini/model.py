@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from pastalang.training.errors import BadData
 from recipes.pasta_mini.circuits import give_circuits
 from recipes.pasta_mini.head_start import give_head_start
 from recipes.pasta_mini.meanings import Meanings
@@ -55,3 +57,12 @@ def fresh_model(
         writing, meanings = finding
         give_circuits(model, seed=seed, twins=twins or {}, writing=writing, meanings=meanings)
     return model
+
+
+def put_weights_of(folder: Path, model: Any) -> None:
+    """Those of a trained model. What `fresh_model` keeps from training stays kept."""
+    trained = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    shapes = [{name: tuple(weight.shape) for name, weight in one.named_parameters()} for one in (model, trained)]
+    if shapes[0] != shapes[1]:
+        raise BadData(f"the model in {folder} has another shape than the one that is asked for")
+    model.load_state_dict(trained.state_dict())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -32,10 +32,10 @@ from recipes.pasta_mini.batches import RowStream
 from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.documents import draw_document, draw_form
 from recipes.pasta_mini.lessons import LIMITS, DrawRows, Exam, document_lessons, exam_of, lessons_of, matched
-from recipes.pasta_mini.listings import as_text, made_up
+from recipes.pasta_mini.listings import Listing, as_text, made_up
 from recipes.pasta_mini.losses import TunedLoss
-from recipes.pasta_mini.meanings import Meanings, learn_meanings
-from recipes.pasta_mini.model import fresh_model
+from recipes.pasta_mini.meanings import Meanings, learn_meanings, unlearned_meanings
+from recipes.pasta_mini.model import fresh_model, put_weights_of
 from recipes.pasta_mini.real_listings import Mixer, Split
 from recipes.pasta_mini.run_log import RunLog
 from recipes.pasta_mini.tokenizer import SIZE, train_tokenizer, twins_of, writing_of
@@ -79,36 +79,55 @@ def make_mini(
     *,
     report: ReportLine,
     overwrite: bool,
+    start: Path | None = None,
     processes: Processes = ALONE,
 ) -> None:
     """Write tokenizer, weights and `scores.json` to `out`. An interrupted run resumes from its last checkpoint.
 
-    With several `processes`, each of them calls this. The first one reports and writes.
+    With `start`, it goes on from the weights in that folder, with their tokenizer, instead of fresh ones. With several
+    `processes`, each of them calls this. The first one reports and writes.
     """
     if sizes.rows % processes.count:
         raise BadData(f"{processes.count} processes cannot share the {sizes.rows} lines of a batch")
     processes.from_first(lambda: prepare_folder(out, overwrite=overwrite))
     log = RunLog(out / "training", report, processes.count) if processes.is_first else _unheard
     learned = (*real.train, *real.held_out) if sizes.all_titles else real.train
-    read = [*_read(learned, sizes)]
-    tokenizer = processes.first_then_others(lambda: _tokenizer(texts, read, out / "training" / "tokenizer", sizes))
-    meanings = processes.first_then_others(lambda: _meanings(tokenizer, out / "training", sizes, log))
-    model = fresh_model(
-        len(tokenizer), end=tokenizer.eos_token_id, seed=sizes.seed, hidden=sizes.hidden, layers=sizes.layers,
-        heads=sizes.heads, inner=sizes.inner, twins=twins_of(tokenizer), finding=(writing_of(tokenizer), meanings),
-    ).to(default_device())  # fmt: skip
+    if start is None:
+        tokenizer, model = _fresh(texts, learned, out / "training", sizes, log, processes)
+    else:
+        tokenizer = AutoTokenizer.from_pretrained(start)
+        model = _model(tokenizer, unlearned_meanings(len(tokenizer)), sizes)
+        put_weights_of(start, model)
+    model.to(default_device())
     log(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
     exams = exams_of(Recorder(tokenizer), real, sizes, report=log) if processes.is_first else ()
-    _train(model, tokenizer, DrawRows(tokenizer, learned), exams, out, sizes, log, processes)
+    begun = {} if start is None else {"start": start.name}
+    _train(model, tokenizer, DrawRows(tokenizer, learned), exams, out, sizes, log, processes, begun)
     if not isinstance(log, RunLog):
         return
     save(model.bfloat16(), tokenizer, TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}), out)
-    write_scores(model.float(), exams, sizes, out, hours=log.hours)
+    write_scores(model.float(), exams, sizes, out, hours=log.hours + (0 if start is None else _hours_of(start)))
     log(f"saved to {out}")
 
 
 def _unheard(line: str) -> None:
     """What a process says that is not the first."""
+
+
+def _fresh(
+    texts: Sequence[str], learned: Sequence[Listing], folder: Path, sizes: Sizes, log: ReportLine, processes: Processes
+) -> tuple[Any, Any]:
+    read = [*_read(learned, sizes)]
+    tokenizer = processes.first_then_others(lambda: _tokenizer(texts, read, folder / "tokenizer", sizes))
+    meanings = processes.first_then_others(lambda: _meanings(tokenizer, folder, sizes, log))
+    return tokenizer, _model(tokenizer, meanings, sizes)
+
+
+def _model(tokenizer: Any, meanings: Meanings, sizes: Sizes) -> Any:
+    return fresh_model(
+        len(tokenizer), end=tokenizer.eos_token_id, seed=sizes.seed, hidden=sizes.hidden, layers=sizes.layers,
+        heads=sizes.heads, inner=sizes.inner, twins=twins_of(tokenizer), finding=(writing_of(tokenizer), meanings),
+    )  # fmt: skip
 
 
 def exams_of(recorder: Recorder, real: Split, sizes: Sizes, *, report: ReportLine) -> tuple[Exam, ...]:
@@ -128,6 +147,11 @@ def write_scores(model: Any, exams: Sequence[Exam], sizes: Sizes, out: Path, *, 
     scores = {exam.name: asdict(exam.report(model)) for exam in exams}
     found = {"sizes": asdict(sizes), "hours": round(hours, 2), "scores": scores}
     (out / "scores.json").write_text(json.dumps(found, indent=2) + "\n")
+
+
+def _hours_of(folder: Path) -> float:
+    scores = folder / "scores.json"
+    return float(json.loads(scores.read_text()).get("hours", 0)) if scores.exists() else 0.0
 
 
 def _read(listings: Sequence[Any], sizes: Sizes) -> Iterator[str]:
@@ -173,6 +197,7 @@ def _train(
     sizes: Sizes,
     report: ReportLine,
     processes: Processes,
+    begun: Mapping[str, str],
 ) -> None:
     """Keep the last weights, whatever the exams say: the first one is of the held-out part, and must not choose."""
     settings = Settings(
@@ -181,7 +206,7 @@ def _train(
         save_every=sizes.save_every,
     )  # fmt: skip
     spelling = zlib.crc32(tokenizer.backend_tokenizer.to_str().encode())
-    identity = {"sizes": str(asdict(sizes)), "tokenizer": f"{spelling:08x}", "processes": str(processes.count)}
+    identity = {"sizes": str(asdict(sizes)), "tokenizer": f"{spelling:08x}", "processes": str(processes.count), **begun}
 
     def judge(model: Any) -> float:
         reports = [exam.report(model) for exam in exams]

@@ -10,7 +10,8 @@ it stands. They are also learned in small letters: `due`, `Due` and `DUE` are cu
 alike.
 
 Digits are read in threes from the right, so `1,250` and `1250` are both `1` and `250`. The text around the values of a
-JSON answer is few tokens. The quote that ends a value is always a token of its own, and so is each tag of a thread.
+JSON answer is few tokens, and so are many spaces in a row. The quote that ends a value is always a token of its own,
+and so is each tag of a thread.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ _COLONS = (":", '":', " :")
 _SPACE = "Ġ"  # how byte-level vocabularies write a space
 _BYTES = 256 + len(CONTROL)  # tokens of every vocabulary
 _PIECES, _CASED = 0.3387, 0.248  # of the others: pieces in small letters, and those with capitals; the rest has a space
+_RUNS = (2, 4, 8, 16)  # of spaces: in columns, what stands far to the left is few tokens away
 _SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
 _SEAMS = r',?\n *"|":|\n *'
 _THREES = (
@@ -51,7 +53,7 @@ _THREES = (
 )
 _WORDS = (
     r"'(?:[sdmtSDMT]|ll|LL|re|RE|ve|VE)(?![\p{L}\p{M}])", r"{space}[\p{L}\p{M}]+", _THREES, r"{space}\p{N}{1,3}",
-    r"{space}(?:-+|=+|\*+|_+|\.+|#+)", r"{space}[^\s\p{L}\p{M}\p{N}]", r"\s",
+    r"{space}(?:-+|=+|\*+|_+|\.+|#+)", r"{space}[^\s\p{L}\p{M}\p{N}]",
 )  # fmt: skip
 _TEMPLATE = (
     "{% for message in messages %}" + BEGIN + "{{ message['role'] }}\n{{ message['content'] }}" + END + "\n{% endfor %}"
@@ -83,10 +85,14 @@ def train_tokenizer(texts: Iterable[str], *, size: int = SIZE) -> Any:
     learned = json.loads(_learn_pieces(map(_small, known), size=learned_size).to_str())["model"]
     pieces = _Pieces(learned["vocab"], [(first, second) for first, second in learned["merges"]])
     words = Counter(
-        chunk for text in known for chunk, _ in _backend(BPE(), space=" ?").pre_tokenizer.pre_tokenize_str(text)
+        chunk
+        for text in known
+        for chunk, _ in _backend(BPE(), space=" ?").pre_tokenizer.pre_tokenize_str(text)
+        if chunk.strip(_SPACE)
     )
     cased, spaced = pieces.ways_of_writing(words)
     pieces.add_cased(cased, until=cased_size)
+    pieces.add_runs()
     pieces.add_spaced(spaced, until=size)
     backend = _backend(BPE(pieces.vocabulary, pieces.merges), space=" ?")
     backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in CONTROL])
@@ -153,6 +159,14 @@ class _Pieces:
                 self.vocabulary[_SPACE + piece] = len(self.vocabulary)
                 self._spaced.append((_SPACE, piece))
 
+    def add_runs(self) -> None:
+        learned = {merge for _, _, merge in self._merges}
+        for length in _RUNS:
+            half = _SPACE * (length // 2)
+            self.vocabulary.setdefault(half * 2, len(self.vocabulary))
+            if (half, half) not in learned:
+                self._spaced.append((half, half))
+
 
 def _most_often(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda piece: (-counts[piece], piece))
@@ -165,7 +179,11 @@ def _small(text: str) -> str:
 
 def twins_of(tokenizer: Any) -> Twins:
     known = tokenizer.get_vocab()
-    return {id: known[token[1:]] for token, id in known.items() if token[:1] == _SPACE and token[1:] in known}
+    return {
+        id: known[token[1:]]
+        for token, id in known.items()
+        if token.strip(_SPACE) and token[:1] == _SPACE and token[1:] in known
+    }
 
 
 def writing_of(tokenizer: Any) -> Writing:
@@ -203,7 +221,9 @@ def _learn_pieces(texts: Iterable[str], *, size: int) -> Tokenizer:
 
 
 def _backend(model: BPE, *, space: str) -> Tokenizer:
-    pattern = "|".join([_SEAMS, *_WORDS]).replace("{space}", space)
+    """`space`: what may stand before a word. Where it may, a run of others is cut from it."""
+    runs = [r" +(?= )"] if space else []
+    pattern = "|".join([_SEAMS, *_WORDS, *runs, r"\s"]).replace("{space}", space)
     backend = Tokenizer(model)
     backend.pre_tokenizer = Sequence(
         [Split(Regex(pattern), behavior="isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.training_note import check_mode
-from pastalang.training.errors import BadRow
+from pastalang.training.errors import BadData, BadRow
 from pastalang.training.processes import Processes
 from recipes.pasta_mini import __main__ as command
 from recipes.pasta_mini.card import Facts
 from recipes.pasta_mini.lessons import extraction_program, lesson_of
 from recipes.pasta_mini.listings import made_up
-from recipes.pasta_mini.real_listings import read_oa_mine
+from recipes.pasta_mini.real_listings import Split, read_oa_mine
 from recipes.pasta_mini.recipe import Sizes, make_mini
 from tests.training.test_processes import in_processes
 
@@ -88,6 +90,21 @@ def test_an_interrupted_recipe_goes_on_and_makes_a_folder_that_the_engine_runs_i
     for mode in Mode:
         check_mode(tmp_path / "mini", mode)
         assert set(engine.run(program, {"title": "Sony TV"}, mode=mode).value) == {"Brand", "Size"}
+    goes_on(split, tmp_path)
+
+
+def goes_on(split: Split, folder: Path) -> None:
+    """From the weights of a run, with its tokenizer. What training leaves as it is stays the same."""
+    begun = folder / "mini"
+    make_mini(split, [], folder / "more", TINY, report=lambda _: None, overwrite=False, start=begun)
+    before, after = (load_file(str(one / "model.safetensors")) for one in (begun, folder / "more"))
+    first = "model.layers.0.self_attn.q_proj.weight"  # of one head that learns, and of four that look back
+    assert torch.equal(before[first][64:], after[first][64:])
+    assert not torch.equal(before[first], after[first])
+    assert (begun / "tokenizer.json").read_bytes() == (folder / "more" / "tokenizer.json").read_bytes()
+    with pytest.raises(BadData, match="has another shape"):
+        wider = replace(TINY, inner=48)
+        make_mini(split, [], folder / "wider", wider, report=lambda _: None, overwrite=False, start=begun)
 
 
 @pytest.mark.long
@@ -130,6 +147,6 @@ def test_the_card_names_the_command_with_what_differs_from_the_defaults(
 
 
 def test_the_card_names_how_many_processes_made_the_weights() -> None:
-    given = Namespace(text=[], oa_mine=Path("data/train.jsonl"), out=Path("mini"))
+    given = Namespace(text=[], oa_mine=Path("data/train.jsonl"), out=Path("mini"), start=None)
     made = command._facts(given, Sizes(seed=3), 2).command
     assert made == "torchrun --nproc-per-node 2 -m recipes.pasta_mini --oa-mine train.jsonl --seed 3 --out mini"

@@ -102,3 +102,17 @@ def test_null_is_recognised_with_the_space_before_it() -> None:
     for taught in row.taught:
         assert tokenizer().decode([taught.absent]) == " null"
         assert taught.token == taught.absent
+
+
+def test_many_spaces_are_few_tokens_and_a_word_keeps_its_own() -> None:
+    columns = train_tokenizer(["TOTAL               7.57\n    TAX                 1\n" * 9, "a b c"], size=1200)
+
+    def cut(text: str) -> list[str]:
+        return [columns.decode([token]) for token in columns.encode(text, add_special_tokens=False)]
+
+    assert cut("TOTAL               7.57") == ["TOTAL", " " * 8, " " * 4, " " * 2, " 7", ".", "57"]
+    assert cut("b   \n") == ["b", "  ", " ", "\n"]
+    runs = {token for token in columns.get_vocab() if not token.strip("Ġ")}
+    assert {len(run) for run in runs} >= {1, 2, 4, 8, 16}
+    assert sorted(columns.get_vocab().values()) == list(range(len(columns)))
+    assert not {columns.convert_tokens_to_ids(run) for run in runs} & twins_of(columns).keys()
