@@ -23,7 +23,7 @@ from pastalang.values.json import JsonValue
 from recipes.pasta_mini.facts import Fact
 
 _NAME = re.compile(r"(?P<name>[^{}|*#]*)(?P<each>\*?)\|")
-_GLUED = re.compile(r"[A-Za-z]:\{[a-z]")  # the key and the value are one word
+_GLUED = re.compile(r"[A-Za-z]:\{[a-z]|[\w}][;,]\{|\}[;,][\w{]|\}\.\w|\}'s")  # a value is one word with its neighbour
 _LEFT_OVER = " ,;/|"  # signs between places, at either end of a line
 _EMPTY = "\0"  # what stays of a place that is empty, until its line is judged
 

@@ -102,5 +102,7 @@ def test_what_is_fixed_holds_for_the_whole_text() -> None:
         read_template("We did not get {amount|{=paid:false}{}}.")
 
 
-def test_values_that_are_one_word_with_their_key_are_known() -> None:
-    assert read_template("FN:{name}").is_glued and not read_template("FN: {name}, {city| in {}}: {date}").is_glued
+def test_values_that_are_one_word_with_what_they_touch_are_known() -> None:
+    for text in ("FN:{name}", "{date};{time};x", "{name}{date|,{}},{time}", "{name}'s {city}", "{logger}.log"):
+        assert read_template(text).is_glued
+    assert not read_template('FN: {name}, {city| in {}}: {date}; "{time}"').is_glued
