@@ -26,7 +26,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument(
-        "--start", type=Path, help="a folder of this recipe, whose weights and tokenizer it goes on with"
+        "--weights", type=Path, help="a folder of this recipe, whose weights and tokenizer it goes on with"
     )
     parser.add_argument("--overwrite", action="store_true")
     for field in fields(Sizes):
@@ -39,7 +39,7 @@ def main() -> int:
         real = read_oa_mine(given.oa_mine)
         with all_processes(default_device()) as (processes, _):
             make_mini(
-                real, texts, given.out, sizes, report=print, overwrite=given.overwrite, start=given.start,
+                real, texts, given.out, sizes, report=print, overwrite=given.overwrite, start=given.weights,
                 processes=processes,
             )  # fmt: skip
             if processes.is_first:
@@ -69,7 +69,7 @@ def _facts(given: argparse.Namespace, sizes: Sizes, processes: int) -> Facts:
     texts = [path.name for path in given.text]
     start = "python" if processes == 1 else f"torchrun --nproc-per-node {processes}"
     words = [start, "-m recipes.pasta_mini --oa-mine", given.oa_mine.name, *(["--text", *texts] if texts else [])]
-    words += ["--start", given.start.name] if given.start else []
+    words += ["--weights", given.weights.name] if given.weights else []
     sources = (Source(name, "see its publisher", "only which words are one token") for name in texts)
     return Facts(" ".join([*words, *changed, "--out", given.out.name]), (*OWN_SOURCES, *sources))
 

@@ -147,6 +147,6 @@ def test_the_card_names_the_command_with_what_differs_from_the_defaults(
 
 
 def test_the_card_names_how_many_processes_made_the_weights() -> None:
-    given = Namespace(text=[], oa_mine=Path("data/train.jsonl"), out=Path("mini"), start=None)
+    given = Namespace(text=[], oa_mine=Path("data/train.jsonl"), out=Path("mini"), weights=None)
     made = command._facts(given, Sizes(seed=3), 2).command
     assert made == "torchrun --nproc-per-node 2 -m recipes.pasta_mini --oa-mine train.jsonl --seed 3 --out mini"
