@@ -1,6 +1,7 @@
 """Write the model card (`README.md`) of a small model, from its weights, its `scores.json` and how it was made.
 
 python -m recipes.pasta_mini.card FOLDER --command "..." [--source NAME LICENCE USE]... [--decoded REPORT]...
+    [--note TEXT]
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ OWN_SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`command` makes the folder again. `decoded` are reports of `pasta evaluate --out` on the held-out rows."""
+    """`command` makes the folder again. `decoded` are reports of `pasta evaluate --out` on the held-out rows. `note`:
+    what else is to be known about how the weights were made."""
 
     command: str
     sources: tuple[Source, ...] = OWN_SOURCES
     decoded: tuple[Mapping[str, Any], ...] = ()
+    note: str = ""
 
 
 def write_card(folder: Path, facts: Facts) -> Path:
@@ -80,6 +83,7 @@ def _lines(folder: Path, found: Mapping[str, Any], facts: Facts) -> list[str]:
         *(f"| {one.name} | {one.licence} | {one.use.format(share=share)} |" for one in facts.sources),
         *("", _LEFT_OUT.strip(), "", "## Recipe", "", "```console", f"$ {facts.command}", "```", ""),
         f"Seed {sizes['seed']}; " + ", ".join(f"{key} {value}" for key, value in sizes.items() if key != "seed") + ".",
+        *(("", facts.note) if facts.note else ()),
         *(("", f"Training took {found['hours']:.1f} hours of processor time.") if "hours" in found else ()),
         *("", "## Limits", "", _LIMITS.strip()),
     ]
@@ -196,10 +200,11 @@ def main() -> int:
     parser.add_argument("--command", required=True, help="what makes the folder again")
     parser.add_argument("--source", nargs=3, action="append", default=[], metavar=("NAME", "LICENCE", "USE"))
     parser.add_argument("--decoded", type=Path, nargs="*", default=[], help="reports of pasta evaluate --out")
+    parser.add_argument("--note", default="", help="what else is to be known about how the weights were made")
     given = parser.parse_args()
     try:
         sources = (*OWN_SOURCES, *(Source(*words) for words in given.source))
-        facts = Facts(given.command, sources, tuple(_read(path) for path in given.decoded))
+        facts = Facts(given.command, sources, tuple(_read(path) for path in given.decoded), given.note)
         print(write_card(given.folder, facts))
     except PastaError as problem:
         print(problem, file=sys.stderr)

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_figures_are_those_of_the_scores(folder: Path) -> None:
     decoded = {**asdict(evaluate([RIGHT])), "mode": "strict", "passes_per_document": 9.25}
-    facts = Facts("python -m recipe", (Source("tales", "public domain", "language"),), (decoded,))
+    facts = Facts("python -m recipe", (Source("tales", "public domain", "language"),), (decoded,), "In two runs.")
     card = write_card(folder, facts).read_text("utf-8")
     assert card.startswith("---\nlicense: apache-2.0\n")
     assert "# pasta-mini" in card
@@ -36,7 +36,7 @@ def test_the_figures_are_those_of_the_scores(folder: Path) -> None:
     assert "| tales | public domain | language |" in card
     assert "$ python -m recipe" in card
     assert "Seed 7; rows 8." in card
-    assert "took 4.2 hours" in card
+    assert "In two runs.\n\nTraining took 4.2 hours" in card
     assert "2 layers of\n32, a vocabulary of 320" in card
 
 
