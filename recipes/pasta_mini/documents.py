@@ -48,7 +48,7 @@ _OPEN_POOLS = (
 )  # fmt: skip
 _ABOUT = ("the {}", "{}", "{}, as printed", "what the document gives as {}", "the document's {}", "says which {} it is")
 _SAY = ("The {0} is {1}.", "{1} is the {0}.", "As {0} we have {1}.", "{0}: {1}.", "For the {0}, see {1}.")
-_AS_TEXT = ("date", "time", "moment", "money", "weight", "quantity")  # of these, texts show the sign or the unit
+AS_TEXT = ("date", "time", "moment", "money", "weight", "quantity")  # of these, texts show the sign or the unit
 _OPAQUE_SHARE = 0.1  # of the programs of training have names that say nothing, and descriptions
 _OPAQUE = ("field", "value", "x", "item", "entry", "f", "key", "col")
 _ABOUT_ALL = (None, None, None, "A record of the document.", "What the text says.", "The facts of this page.")
@@ -180,7 +180,7 @@ def _question(slot: Slot, random: Random, part: Part, spell: _Spell, described: 
     if random.random() < opaque:
         words, about = f"{random.choice(_OPAQUE)} {random.randint(1, 30)}", _kept(slot["about"], random, part)
     type = type_of(slot)
-    as_text = type == t.String() or (slot["pool"] in _AS_TEXT and random.random() < 0.2)
+    as_text = type == t.String() or (slot["pool"] in AS_TEXT and random.random() < 0.2)
     if as_text:
         type = t.Verbatim(TEXT) if random.random() < 0.35 else t.String()
     return Question(slot, spell(words), about, type, as_text, may_be_null=random.random() < 0.75)

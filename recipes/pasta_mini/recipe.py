@@ -89,6 +89,9 @@ def make_mini(
     """
     if sizes.rows % processes.count:
         raise BadData(f"{processes.count} processes cannot share the {sizes.rows} lines of a batch")
+    if start is not None and texts:
+        raise BadData(f"the weights in {start} have their tokenizer, so texts for another one would not be read")
+    begun = {} if start is None else {"start": _weights_in(start)}
     processes.from_first(lambda: prepare_folder(out, overwrite=overwrite))
     log = RunLog(out / "training", report, processes.count) if processes.is_first else _unheard
     learned = (*real.train, *real.held_out) if sizes.all_titles else real.train
@@ -101,7 +104,6 @@ def make_mini(
     model.to(default_device())
     log(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
     exams = exams_of(Recorder(tokenizer), real, sizes, report=log) if processes.is_first else ()
-    begun = {} if start is None else {"start": start.name}
     _train(model, tokenizer, DrawRows(tokenizer, learned), exams, out, sizes, log, processes, begun)
     if not isinstance(log, RunLog):
         return
@@ -147,6 +149,14 @@ def write_scores(model: Any, exams: Sequence[Exam], sizes: Sizes, out: Path, *, 
     scores = {exam.name: asdict(exam.report(model)) for exam in exams}
     found = {"sizes": asdict(sizes), "hours": round(hours, 2), "scores": scores}
     (out / "scores.json").write_text(json.dumps(found, indent=2) + "\n")
+
+
+def _weights_in(folder: Path) -> str:
+    """A number that is another one for other weights. Raises `BadData` if the folder is none of this recipe."""
+    missing = [name for name in ("model.safetensors", "config.json", "tokenizer.json") if not (folder / name).is_file()]
+    if missing:
+        raise BadData(f"{folder} holds no weights to go on from: there is no {missing[0]} in it")
+    return f"{zlib.crc32((folder / 'model.safetensors').read_bytes()):08x}"
 
 
 def _hours_of(folder: Path) -> float:

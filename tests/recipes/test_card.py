@@ -34,6 +34,7 @@ def test_the_figures_are_those_of_the_scores(folder: Path) -> None:
     assert "| oa-mine, held out | 1 | 66.7 | 50.0 | 100.0 | 66.7 | 100.0 % | 50.0 % |" in card
     assert "| strict | 1 | 66.7 | 66.7 | 100.0 % | 0.0 % | 9.2 |" in card
     assert "| tales | public domain | language |" in card
+    assert "accept several\nspellings of some values" in card
     assert "$ python -m recipe" in card
     assert "Seed 7; rows 8." in card
     assert "In two runs.\n\nTraining took 4.2 hours" in card

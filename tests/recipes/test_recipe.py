@@ -102,6 +102,10 @@ def goes_on(split: Split, folder: Path) -> None:
     assert torch.equal(before[first][64:], after[first][64:])
     assert not torch.equal(before[first], after[first])
     assert (begun / "tokenizer.json").read_bytes() == (folder / "more" / "tokenizer.json").read_bytes()
+    with pytest.raises(BadData, match="mini have their tokenizer, so texts for another one would not be read"):
+        make_mini(split, ["Once."], folder / "none", TINY, report=lambda _: None, overwrite=False, start=begun)
+    with pytest.raises(BadData, match=r"nowhere holds no weights to go on from: there is no model\.safetensors in it"):
+        make_mini(split, [], folder / "none", TINY, report=lambda _: None, overwrite=False, start=folder / "nowhere")
     with pytest.raises(BadData, match="has another shape"):
         wider = replace(TINY, inner=48)
         make_mini(split, [], folder / "wider", wider, report=lambda _: None, overwrite=False, start=begun)

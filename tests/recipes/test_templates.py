@@ -13,7 +13,7 @@ import pytest
 from pastalang.program import types as t
 from pastalang.values.quotes import is_quotation
 from recipes.pasta_mini.catalogue import Part
-from recipes.pasta_mini.documents import load_kinds, load_pools, slot_id
+from recipes.pasta_mini.documents import AS_TEXT, load_kinds, load_pools, slot_id
 from recipes.pasta_mini.facts import Fact, make_fact, type_of
 from recipes.pasta_mini.templates import read_template
 
@@ -97,7 +97,7 @@ def test_a_template_reads_well_whatever_is_left_out(kind: Mapping[str, Any]) -> 
 @pytest.mark.parametrize("kind", load_kinds(), ids=lambda kind: kind["name"])
 def test_texts_can_be_quoted_from_a_template_unless_it_is_glued(kind: Mapping[str, Any]) -> None:
     random = Random(kind["name"])
-    slots = {slot_id(slot): slot for slot in kind["slots"] if type_of(slot) == t.String()}
+    slots = {slot_id(slot): slot for slot in kind["slots"] if type_of(slot) == t.String() or slot["pool"] in AS_TEXT}
     for template in filter(lambda one: not one.is_glued, map(read_template, kind["templates"])):
         facts = {slot_id(slot): Fact("7", "7", lines=("7",)) for slot in kind["slots"]}
         facts |= {name: make_fact(slot, load_pools(), random, Part.TRAIN) for name, slot in slots.items()}

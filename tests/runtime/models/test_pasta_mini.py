@@ -52,7 +52,7 @@ def test_values_that_are_written_at_once_are_as_good_as_those_in_turn() -> None:
 
 
 @pytest.mark.parametrize("verbatim", [False, True])
-def test_most_fields_of_documents_that_people_wrote_are_right(verbatim: bool) -> None:
+def test_most_fields_of_documents_that_were_written_by_hand_are_right(verbatim: bool) -> None:
     documents = read_documents(verbatim=verbatim)
     wrong = measure(engine(), documents, Mode.STRICT)
     assert len(wrong) < 0.45 * sum(len(document.value) for document in documents)
