@@ -28,7 +28,7 @@ from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 
 SIZES: dict[str, dict[str, int]] = {
     "0.1 M": {"vocabulary": 320, "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2},

@@ -17,8 +17,8 @@ import pytest
 import pastalang
 from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
 from tests.bulk.test_runs import rows
+from tests.oracle.toy_models import toy_model
 
 pytestmark = [
     pytest.mark.long,

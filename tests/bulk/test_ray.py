@@ -29,9 +29,9 @@ from pastalang.bulk.task import task_of_type
 from pastalang.ray import LOCAL, RayWorkers
 from pastalang.runtime.errors import BadInputs
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
 from tests.bulk.test_long_runs import MODULE, ROOT, committed, documents, same
 from tests.bulk.test_runs import rows
+from tests.oracle.toy_models import toy_model
 
 os.environ.setdefault("RAY_worker_niceness", "0")  # read when it is imported
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'pastalang[ray]'")

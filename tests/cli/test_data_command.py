@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 AUTO = 'template t(city: text)\nuser """{city}"""\nassistant auto(pasta, max=300)\n'
 LIST = "- Eat a goulash.\n- See the bridges.\n- Bathe in a bath.\nEnjoy it."

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "drafts.md"
 TITLES = ("Norvika Coffee, Dark Roast, 12 oz", "Sony Bravia 55", "a phone")

@@ -14,7 +14,7 @@ from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PROGRAM = """\
 template product(title: text)

@@ -20,7 +20,7 @@ from pastalang.cli import bulk_progress
 from pastalang.cli.app import build_app
 from pastalang.cli.bulk_progress import BulkProgress
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 MODULE = """
 from typing import Literal

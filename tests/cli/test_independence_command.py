@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PROGRAM = (
     'template t(city: text)\nuser """{city}"""\nassistant json { a: "x" | "y", b: { c: "x" | "y" }, d: boolean }\n'

@@ -17,7 +17,7 @@ import pytest
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models import hub
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 COMMIT = "0" * 40
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

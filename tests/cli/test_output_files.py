@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pastalang.cli.app import ENTRIES, build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PROGRAM = 'template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n'
 SCHEMA = (

@@ -19,7 +19,7 @@ from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PROGRAM = """\
 template product(title: text, stars: integer = 3) with (temperature=1.0)

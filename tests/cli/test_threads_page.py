@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "threads.md"
 LIST = "Do this:\n- Eat a goulash at the market.\n- See the bridges at night.\n- Bathe in a warm bath.\nEnjoy it."

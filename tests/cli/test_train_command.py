@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training import trainer
+from tests.oracle.toy_models import Family, toy_model
 
 PROGRAM = 'template word(word: text)\nuser """{word}"""\nassistant json { kind: "a" | "b", name: string(max=6) }\n'
 AUTO = 'template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=40)\n'

@@ -23,7 +23,7 @@ from examples.pages import Code, Command, SavedFile, Step, comparable, steps_of
 from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import uniform_model
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

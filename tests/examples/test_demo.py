@@ -18,7 +18,7 @@ from pastalang.program.program import JsonBody
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models import source
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PLAIN = Ink(is_coloured=False)
 

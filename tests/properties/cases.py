@@ -21,17 +21,17 @@ from pastalang.program.program import Program
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import DeadEnd
-from pastalang.testing import slow
-from pastalang.testing.differential import decode_slowly
 from pastalang.testing.strategies import programs
 from pastalang.values.schema.split import has_checks
+from tests import oracle
+from tests.oracle.differential import decode_slowly
 from tests.properties.models import KINDS, WORDS, Hashes, Kind, encoder_of, guides_of
 from tests.properties.sources import compiled, sources
 from tests.properties.wishes import Wish, wishes
 
 TEXTS = st.sampled_from(("a 12", "", "größer", "x" * 20, "one, two", 'q " w, 3\n x'))
 SEEDS = st.integers(0, 1 << 16)
-Expected = slow.Decoded | slow.Refused
+Expected = oracle.Decoded | oracle.Refused
 
 
 def FEW(examples: int) -> settings:

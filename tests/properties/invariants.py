@@ -24,9 +24,10 @@ from pastalang.runtime.events import Done, Failed
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.result import Invalid, Result
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.testing import check_schedule_changes_nothing, schedules, slow
-from pastalang.testing.differential import check_answers, check_same
+from pastalang.testing import check_schedule_changes_nothing, schedules
 from pastalang.values.to_schema import schema_of
+from tests import oracle
+from tests.oracle.differential import check_answers, check_same
 from tests.properties.autos import auto_cases
 from tests.properties.cases import Case, Expected, cases, inputs_for, is_refused, plans
 from tests.properties.disturbed import Disturbed, Failing
@@ -157,7 +158,7 @@ def check_counts(data: st.DataObject, case: Case, request: RequestState, found: 
 def check_cost(mode: Mode, expected: Expected, request: RequestState, found: Result, way: Way) -> None:
     """What the slow decoder says must be fed, and how many passes its draws must take one behind the other. In
     lock-step a value that is decoded again may have to wait for the last token of one that is not."""
-    assert isinstance(expected, slow.Decoded)
+    assert isinstance(expected, oracle.Decoded)
     usage = found.usage
     fed = sum(branch.fed for branch in request.all_branches) + request.kept_tokens
     if way.chunk is not None:
@@ -234,7 +235,7 @@ def check_each_document(data: st.DataObject, case: Case) -> None:
     [name] = [one.name for one in case.plan.inputs if one.each]
     with wide_softmax():
         found_alone = [case.slowly({**inputs, name: [document]}) for document in inputs[name]]
-        alone = [one for one in found_alone if isinstance(one, slow.Decoded)]
+        alone = [one for one in found_alone if isinstance(one, oracle.Decoded)]
         assume(len(alone) == len(found_alone))
         way = data.draw(ways())
         [found] = run(case, case.kind.model(way.cells or PLENTY), way)

@@ -16,13 +16,13 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.probe_tokens import Accuracy, ProbeTokens
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.testing import slow
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.differential import guides_for
 from pastalang.testing.fakes import FakeModel, Score, hashed_model, hashed_score
-from pastalang.testing.slow.logits import KINDS as WRITTEN_OUT
-from pastalang.testing.slow.logits import plain_logits_of
-from pastalang.testing.toy_models import Family, toy_model
+from tests import oracle
+from tests.oracle.differential import guides_for
+from tests.oracle.logits import KINDS as WRITTEN_OUT
+from tests.oracle.logits import plain_logits_of
+from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64
 
 VOCABULARY, HIDDEN = 320, 16
@@ -73,8 +73,8 @@ class Hashes:
         liked[[*map(ord, LIKED), *range(256, VOCABULARY)]] = self.liking
         return lambda token: score(token) + liked  # type: ignore[return-value, arg-type]
 
-    def logits(self) -> slow.Logits:
-        return slow.logits_from(self.score())  # type: ignore[arg-type]
+    def logits(self) -> oracle.Logits:
+        return oracle.logits_from(self.score())  # type: ignore[arg-type]
 
     def model(self, cells: int) -> Model:
         model = FakeModel(self.score(), vocabulary=VOCABULARY, cells=cells)
@@ -91,9 +91,9 @@ class Weights:
     layers: int = 1
     seed: int = 3
 
-    def logits(self) -> slow.Logits:
+    def logits(self) -> oracle.Logits:
         slowest = weights(self)[1]
-        return plain_logits_of(slowest) if slowest.config.model_type in WRITTEN_OUT else slow.logits_of(slowest)
+        return plain_logits_of(slowest) if slowest.config.model_type in WRITTEN_OUT else oracle.logits_of(slowest)
 
     def model(self, cells: int) -> Model:
         ahead = probe_tokens(self.seed, HIDDEN, is_mask=self.seed == 4)

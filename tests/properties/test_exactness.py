@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.runtime.attention.clusters import Costs
-from pastalang.testing.toy_models import Family
+from tests.oracle.toy_models import Family
 from tests.properties.tally import Invariant, count
 from tests.runtime.exact import APART, EXACT, WHOLE, Twins, twins, walk_of, worst_error
 

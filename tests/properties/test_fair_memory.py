@@ -22,7 +22,7 @@ from pastalang.runtime.errors import OutOfMemory
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import Family
+from tests.oracle.toy_models import Family
 from tests.properties.cases import FEW, Case, cases
 from tests.properties.models import KINDS, Hashes, Weights
 from tests.properties.ways import PLENTY, Outcome, Way, check_nothing_is_left, engine_for

@@ -15,7 +15,7 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
-from pastalang.testing.toy_models import Family
+from tests.oracle.toy_models import Family
 from tests.properties.disturbed import Disturbed, Failing
 from tests.properties.models import Weights
 from tests.properties.test_runtime import WARM, outcome

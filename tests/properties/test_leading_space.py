@@ -31,12 +31,12 @@ from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import FieldDone, TextDelta
-from pastalang.testing.differential import check_exact
 from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
-from pastalang.testing.slow import logits_from
 from pastalang.training.recording import IGNORED, TrainingRow, record
 from pastalang.values.json import parse_json
 from pastalang.values.read import read
+from tests.oracle import logits_from
+from tests.oracle.differential import check_exact
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES
 from tests.properties.splitting import MERGING, TOKENIZERS, tools

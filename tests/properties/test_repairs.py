@@ -19,7 +19,7 @@ from pastalang.runtime.result import Invalid, Result
 from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
-from pastalang.testing.toy_models import Family
+from tests.oracle.toy_models import Family
 from tests.properties.repairs import fields, program
 from tests.properties.test_runtime import Checked
 from tests.runtime.repair.test_review import tokens_of

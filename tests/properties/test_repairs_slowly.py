@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
-from pastalang.testing.toy_models import Family
+from tests.oracle.toy_models import Family
 from tests.properties import invariants
 from tests.properties.cases import FEW, Case
 from tests.properties.models import Hashes, Kind, Weights

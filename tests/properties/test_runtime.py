@@ -27,7 +27,7 @@ from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.testing.strategies import programs
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import inputs_of
 

@@ -30,7 +30,6 @@ from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Scheduler
 from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.batches import collate
 from pastalang.training.forward import logits_of
@@ -39,6 +38,7 @@ from pastalang.training.recording import IGNORED, TrainingRow, record
 from pastalang.training.space import with_masks
 from pastalang.training.teacher import Teacher
 from pastalang.values.json import JsonValue, parse_json
+from tests.oracle.toy_models import Family, toy_model
 from tests.properties.tally import Invariant, count
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.training.watched import OnlyProbes, Watched, context_of

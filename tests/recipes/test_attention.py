@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from pastalang.runtime.models.reference import attention_of
-from pastalang.testing.toy_models import toy_model
 from recipes.pasta_mini import losses
 from recipes.pasta_mini.batches import guided, make_lines
 from recipes.pasta_mini.lessons import DrawRows
 from recipes.pasta_mini.listings import as_text, made_up
 from recipes.pasta_mini.losses import TunedLoss
 from recipes.pasta_mini.tokenizer import train_tokenizer
+from tests.oracle.toy_models import toy_model
 
 LISTINGS = tuple(made_up(60, seed=0))
 

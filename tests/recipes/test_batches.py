@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from pastalang.plan.plan import Mode
-from pastalang.testing.toy_models import toy_model
 from pastalang.training.batches import Batch, collate
 from pastalang.training.forward import logits_of
 from pastalang.training.lessons import Recorder
@@ -22,6 +21,7 @@ from recipes.pasta_mini.documents import draw_form, lessons_about
 from recipes.pasta_mini.lessons import DrawRows
 from recipes.pasta_mini.listings import as_text, made_up
 from recipes.pasta_mini.tokenizer import train_tokenizer
+from tests.oracle.toy_models import toy_model
 
 LISTINGS = tuple(made_up(60, seed=0))
 TOKENIZER = train_tokenizer(map(as_text, LISTINGS), size=900)

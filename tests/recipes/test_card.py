@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.testing.toy_models import toy_model
 from pastalang.training.errors import BadData
 from pastalang.training.metrics import Example, evaluate
 from recipes.pasta_mini.card import Facts, Source, write_card
+from tests.oracle.toy_models import toy_model
 
 RIGHT = Example("tv", {"brand": ["Sony"], "colour": ["n/a"]}, {"brand": "Sony", "colour": "red"})
 

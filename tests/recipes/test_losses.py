@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from pastalang.testing.toy_models import toy_model
 from pastalang.training.batches import Batch
 from pastalang.training.forward import logits_of, loss_of
 from pastalang.training.recording import IGNORED
 from recipes.pasta_mini.batches import GuidedBatch
 from recipes.pasta_mini.losses import TunedLoss
+from tests.oracle.toy_models import toy_model
 
 
 def batch(*labels: int) -> Batch:

@@ -13,7 +13,7 @@ from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import StepBatch
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.walk import Walk
 

@@ -24,7 +24,7 @@ from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, scripted_model
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 from tests.properties.test_runtime import pauses
 from tests.runtime.float64 import in_float64, wide_softmax
 

@@ -34,7 +34,7 @@ from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model, uniform_model
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 
 WARM = Sampling(temperature=1.0)
 EXAMPLES = sorted(Path("examples").glob("*.pasta"))

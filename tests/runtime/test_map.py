@@ -22,7 +22,7 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PRODUCT = pastalang.compile('''
 template product(title: text)

@@ -25,7 +25,7 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 
 def test_type_checkers_and_the_runtime_know_the_same_options() -> None:

@@ -25,7 +25,7 @@ from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree
 from pastalang.runtime.step import CellId, StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 VOCABULARY = 320
 TEXT = pastalang.compile('''

@@ -27,7 +27,7 @@ from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 from tests.properties.test_runtime import FEW, MANY, SEEDS, WARM, outcome, plans
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import DOCUMENTS, FAN_OUT, PRODUCT

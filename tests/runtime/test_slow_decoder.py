@@ -6,7 +6,7 @@ import pytest
 
 import pastalang
 from pastalang.plan.build import build_plan
-from pastalang.testing.differential import check_exact
+from tests.oracle.differential import check_exact
 from tests.properties.models import Hashes
 from tests.properties.ways import PLENTY, Way, engine_for
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch.nn.attention import flex_attention
 
-from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.batches import Batch
 from pastalang.training.errors import BadData
 from pastalang.training.forward import attend_in_blocks, check_flex, logits_of, loss_of
+from tests.oracle.toy_models import Family, toy_model
 
 LENGTH = 300  # more than two blocks of 128, and not a multiple of them
 

@@ -19,9 +19,9 @@ from benchmarks.hpd.rival import first_object
 from benchmarks.hpd.work import OutOfTime, Work
 from pastalang.plan.plan import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
 from pastalang.training.errors import BadRow
 from pastalang.training.metrics import Example, evaluate
+from tests.oracle.toy_models import toy_model
 
 
 def titles(path: Path, count: int = 30) -> Path:

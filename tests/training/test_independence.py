@@ -10,9 +10,9 @@ import torch
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.source import Source
-from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.data import read_checked
 from pastalang.training.independence import Judge
+from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.training.lessons import TOKENIZER
 

@@ -19,11 +19,11 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.testing.toy_models import toy_model
 from pastalang.training.data import read_checked
 from pastalang.training.errors import Interrupted
 from pastalang.training.labels import FunctionTeacher, Label, LabelJob, ModelTeacher, label_file, label_rows
 from pastalang.training.lessons import planner
+from tests.oracle.toy_models import toy_model
 
 SOURCE = 'template t(word: text)\nuser """{word}"""\nassistant json { kind: "a" | "b", size: number | null }\n'
 PROGRAM = pastalang.compile(SOURCE)

@@ -12,13 +12,13 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.batches import collate
 from pastalang.training.errors import BadData
 from pastalang.training.forward import loss_of
 from pastalang.training.hugging_face import Collator, dataset_of, rows_for_trainer
 from pastalang.training.run_log import Metrics, Step, check_logs
 from pastalang.training.settings import LogName
+from tests.oracle.toy_models import Family, toy_model
 
 PROGRAM = pastalang.compile(
     '''

@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.probe_tokens import Kind
-from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.batches import PackedBatches, collate
 from pastalang.training.errors import CheckpointError, Interrupted
 from pastalang.training.fine_tune import Job, fine_tune
@@ -25,6 +24,7 @@ from pastalang.training.probe_lines import Probing, hosts_of
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.space import Masking, Masks, SemiAutoregressive, with_masks
+from tests.oracle.toy_models import Family, toy_model
 from tests.training.lessons import TOKENIZER, product, row_of
 from tests.training.watched import DISTANCES, PROGRAM, TEXT, VOCABULARY, context_of, decoded
 

@@ -15,9 +15,9 @@ from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.source import Source
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import scripted_model
-from pastalang.testing.toy_models import toy_model
 from pastalang.training.data import Row, read_checked
 from pastalang.training.thread_eval import Answered, answer_rows, by_category, report_on
+from tests.oracle.toy_models import toy_model
 from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of
 
 PLAN = build_plan(program().only_template, program())

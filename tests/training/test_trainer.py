@@ -10,7 +10,6 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pastalang.testing.toy_models import toy_model
 from pastalang.training.batches import Batch, collate
 from pastalang.training.checkpoints import Checkpoints, trained_weights
 from pastalang.training.errors import TrainingStopped
@@ -18,6 +17,7 @@ from pastalang.training.forward import logits_of, loss_of
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import Average, train
+from tests.oracle.toy_models import toy_model
 from tests.training.lessons import product
 
 SETTINGS = Settings(steps=6, learning_rate=3e-3, warmup_steps=2, save_every=3, precision=Precision.FLOAT32)

@@ -19,10 +19,10 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.step import StepBatch
-from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.lessons import Recorder, drawn_of
 from pastalang.training.probe_lines import Host
 from pastalang.training.recording import TrainingRow
+from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64
 from tests.training.lessons import TOKENIZER
 

@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache
 
 from pastalang.runtime.models.cache_argument import cache_argument
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 
 class Newer:

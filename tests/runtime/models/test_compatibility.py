@@ -19,7 +19,7 @@ from pastalang.runtime.models.compatibility import UnsupportedModel, check_confi
 from pastalang.runtime.models.last_layer import spare_last_layer
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 
 PROMPT = StepBatch(
     (TokenId(5), TokenId(6)), (0, 1), (CellId(3), CellId(1)), (Run(RowId(0), 0, 2),), (1,), edits=(Empty(RowId(0)),)

@@ -17,7 +17,7 @@ from pastalang.runtime.models.compatibility import UnsupportedModel
 from pastalang.runtime.models.loading import default_dtype, load_weights
 from pastalang.runtime.models.source import WEIGHTS
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 
 def test_a_saved_model_is_loaded_with_the_device_and_dtype_that_were_asked_for(tmp_path: Path) -> None:

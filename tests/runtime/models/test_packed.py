@@ -15,7 +15,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.models import packed
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.packed import PackedLinear, can_pack, pack
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 
 needs_kernels = pytest.mark.skipif(not can_pack(), reason="this build of torch has no packed products")
 

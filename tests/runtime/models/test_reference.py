@@ -6,7 +6,7 @@ import torch
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.reference import reference_logits, reference_path
 from pastalang.runtime.step import CellId, TokenId
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64, wide_softmax
 
 EXACT = 1e-9

@@ -16,7 +16,7 @@ from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.training_note import TrainingNote, read_note
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.toy_models import toy_model
+from tests.oracle.toy_models import toy_model
 
 PROGRAM = compile(
     '''

@@ -11,7 +11,7 @@ from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.models.reference import reference_logits, reference_path
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
-from pastalang.testing.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.exact import APART, CELLS, EXACT, WHOLE, Twins, twins, walk_of, wanted
 from tests.runtime.float64 import in_float64, wide_softmax
 

@@ -17,10 +17,10 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.result import Invalid, Result
-from pastalang.testing import slow
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.differential import check_same, decode_slowly, guides_for
 from pastalang.testing.fakes import hashed_model, hashed_score
+from tests import oracle
+from tests.oracle.differential import check_same, decode_slowly, guides_for
 
 WARM = Sampling(temperature=1.0)
 # Half of these numbers are below 50 and have both properties, so they fit both alternatives.
@@ -29,7 +29,7 @@ ONE_OF: dict[str, Any] = {"enum": [*range(100)], "oneOf": [{"multipleOf": 2}, {"
 
 # No value passes, which only the check knows.
 NEVER: dict[str, Any] = {"enum": ["a", "b"], "not": {"pattern": "[ab]"}}
-LOGITS = slow.logits_from(hashed_score(320, seed=5))
+LOGITS = oracle.logits_from(hashed_score(320, seed=5))
 
 
 def program(schema: Any, more: str = "") -> pastalang.Program:
@@ -116,7 +116,7 @@ def test_the_slow_decoder_checks_alike(mode: Mode) -> None:
         expected = decode_slowly(plan, {}, LOGITS, runner.encoder, guides_for(runner), seed=seed, sampling=WARM)
         [found] = runner.batch(plan, [{}], seed=seed, sampling=WARM)
         check_same(found, expected)
-        outcomes.add((type(found), isinstance(expected, slow.Decoded) and expected.attempts > 0))
+        outcomes.add((type(found), isinstance(expected, oracle.Decoded) and expected.attempts > 0))
     assert (Result, True) in outcomes
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.testing.slow.token import Logits, Token
+from tests.oracle.token import Logits, Token
 
 
 def logits_of(model: Any) -> Logits:

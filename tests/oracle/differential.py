@@ -17,7 +17,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.result import Answer, Invalid, Result
-from pastalang.testing import slow
+from tests import oracle
 
 EXACT = 1e-9
 
@@ -26,7 +26,7 @@ def check_exact(
     engine: Engine,
     plan: Plan,
     inputs: Mapping[str, Any],
-    logits: slow.Logits,
+    logits: oracle.Logits,
     *,
     seed: int = 0,
     sampling: Sampling | None = None,
@@ -40,25 +40,25 @@ def check_exact(
 def decode_slowly(
     plan: Plan,
     inputs: Mapping[str, Any],
-    logits: slow.Logits,
+    logits: oracle.Logits,
     encoder: Encoder,
     make_guide: MakeGuide,
     *,
     seed: int = 0,
     sampling: Sampling | None = None,
     policy: Policy | None = None,
-) -> slow.Decoded | slow.Refused:
+) -> oracle.Decoded | oracle.Refused:
     """The answers of the slow decoder, or its refusal. A plan whose values cannot fit is refused before it runs."""
     try:
         BoundPlan(plan, encoder, make_guide).check_limits()
     except DeadEnd as problem:
-        return slow.Refused(problem.code, str(problem))
+        return oracle.Refused(problem.code, str(problem))
     try:
-        return slow.decode(
+        return oracle.decode(
             plan, inputs, logits=logits, encoder=encoder, make_guide=make_guide, seed=seed, sampling=sampling,
             policy=policy,
         )  # fmt: skip
-    except slow.Refused as problem:
+    except oracle.Refused as problem:
         return problem
 
 
@@ -71,12 +71,12 @@ def guides_for(engine: Engine) -> MakeGuide:
     return GuideCache(Tokens(vocabulary))
 
 
-def check_same(found: Result | PastaError, expected: slow.Decoded | slow.Refused) -> None:
+def check_same(found: Result | PastaError, expected: oracle.Decoded | oracle.Refused) -> None:
     """Check that two results are equal: text, values, tokens, truncation, attempts and draws, or the same error.
 
     Log-probabilities may differ by rounding.
     """
-    if isinstance(expected, slow.Refused):
+    if isinstance(expected, oracle.Refused):
         assert isinstance(found, RunError), f"the slow decoder refuses: {expected}"
         assert found.code == expected.code, f"{found.code} ({found}), the slow decoder says {expected.code}: {expected}"
         return
@@ -90,19 +90,19 @@ def check_same(found: Result | PastaError, expected: slow.Decoded | slow.Refused
     assert result.usage.repair_tokens == expected.cost.drawn - expected.first.drawn, "another number of repair draws"
 
 
-def check_answers(found: Result | PastaError, alone: Sequence[slow.Answer]) -> None:
+def check_answers(found: Result | PastaError, alone: Sequence[oracle.Answer]) -> None:
     """Check a stack against its documents alone. They may differ only in the numbers of the documents."""
     _check_answers(found, alone, loops=1)
 
 
-def _check_answers(found: Result | PastaError, expected: Sequence[slow.Answer], *, loops: int) -> None:
+def _check_answers(found: Result | PastaError, expected: Sequence[oracle.Answer], *, loops: int) -> None:
     assert isinstance(found, Result), found
     assert len(found.answers) == len(expected), "another number of answers"
     for answer, other in zip(found.answers, expected, strict=True):
         _check_answer(answer, other, loops)
 
 
-def _check_answer(found: Answer, expected: slow.Answer, loops: int) -> None:
+def _check_answer(found: Answer, expected: oracle.Answer, loops: int) -> None:
     """The item numbers of the outermost `loops` may differ."""
     assert [(one.path, one.items[loops:]) for one in found.fields] == [
         (one.hole.field, one.items[loops:]) for one in expected.fields

@@ -11,10 +11,10 @@ from typing import Any
 from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Hole, Join, Place, TurnStart
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.binding.chat import Turn, turns_of
-from pastalang.testing.slow.answer import Loop, LoopItems, WrittenBranch, WrittenLoop, same_items
-from pastalang.testing.slow.branch import BranchState, forked_in
-from pastalang.testing.slow.holes import Request
-from pastalang.testing.slow.token import Token
+from tests.oracle.answer import Loop, LoopItems, WrittenBranch, WrittenLoop, same_items
+from tests.oracle.branch import BranchState, forked_in
+from tests.oracle.holes import Request
+from tests.oracle.token import Token
 
 
 @dataclass(frozen=True)

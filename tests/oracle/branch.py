@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pastalang.plan.plan import Branch, BranchId, Choose, Each, Fork, Hole, Join, Overrun, Repeat, Segment
-from pastalang.testing.slow.answer import Field, Loop, LoopItems, Written, same_items
-from pastalang.testing.slow.token import Path, Token, extended
+from tests.oracle.answer import Field, Loop, LoopItems, Written, same_items
+from tests.oracle.token import Path, Token, extended
 
 T = TypeVar("T")
 

@@ -12,7 +12,10 @@ from pastalang.plan import plan as p
 from pastalang.plan.plan import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
-from pastalang.testing.slow.answer import (
+from pastalang.values.input_text import message_texts, value_at
+from pastalang.values.quotes import BORDER
+from pastalang.values.read import read, to_plain
+from tests.oracle.answer import (
     BegunValue,
     Field,
     LoopItems,
@@ -21,13 +24,10 @@ from pastalang.testing.slow.answer import (
     same_items,
     whole_text,
 )
-from pastalang.testing.slow.branch import BranchState, Frame
-from pastalang.testing.slow.free_text import think, write_tagged_text
-from pastalang.testing.slow.holes import Refused, decide, fill
-from pastalang.testing.slow.run import Run
-from pastalang.values.input_text import message_texts, value_at
-from pastalang.values.quotes import BORDER
-from pastalang.values.read import read, to_plain
+from tests.oracle.branch import BranchState, Frame
+from tests.oracle.free_text import think, write_tagged_text
+from tests.oracle.holes import Refused, decide, fill
+from tests.oracle.run import Run
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]
 

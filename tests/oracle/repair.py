@@ -23,12 +23,12 @@ from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, judge
-from pastalang.testing.slow.answer import Field, Layout, layout_of, layouts_of
-from pastalang.testing.slow.branch import BranchState, Checkpoint, Replay
-from pastalang.testing.slow.run import Run
 from pastalang.values.json import Node, places_of
 from pastalang.values.json import Place as Span
 from pastalang.values.paths import path_text
+from tests.oracle.answer import Field, Layout, layout_of, layouts_of
+from tests.oracle.branch import BranchState, Checkpoint, Replay
+from tests.oracle.run import Run
 
 Key: TypeAlias = tuple[str, tuple[int, ...]]
 _BEFORE_VALUE = re.compile(r'"([^"\\]|\\.)*": ')

@@ -14,7 +14,7 @@ from pastalang.values.mismatch import Mismatch
 from pastalang.values.read import read, to_python
 
 if TYPE_CHECKING:
-    from pastalang.testing.slow.branch import Checkpoint
+    from tests.oracle.branch import Checkpoint
 
 Loop: TypeAlias = tuple[BranchId, Address]  # a repeat or a fan-out, by its branch and its address
 LoopItems: TypeAlias = Mapping[Loop, int]  # of every loop around a field or a branch, outermost first: which item

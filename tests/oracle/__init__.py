@@ -27,13 +27,13 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import Problem, ValidatorFailed
 from pastalang.runtime.inputs import bind_inputs, roles_of
 from pastalang.runtime.repair.policy import Policy, policy_for
-from pastalang.testing.slow.answer import Answer, Field, layouts_of
-from pastalang.testing.slow.holes import Refused, Request
-from pastalang.testing.slow.logits import logits_from, logits_of
-from pastalang.testing.slow.repair import Repair
-from pastalang.testing.slow.run import Cost, Run
-from pastalang.testing.slow.segments import write_all
-from pastalang.testing.slow.token import Logits, Token
+from tests.oracle.answer import Answer, Field, layouts_of
+from tests.oracle.holes import Refused, Request
+from tests.oracle.logits import logits_from, logits_of
+from tests.oracle.repair import Repair
+from tests.oracle.run import Cost, Run
+from tests.oracle.segments import write_all
+from tests.oracle.token import Logits, Token
 
 __all__ = ["Answer", "Cost", "Decoded", "Field", "Logits", "Refused", "Token", "decode", "logits_from", "logits_of"]
 

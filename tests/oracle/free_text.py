@@ -23,10 +23,10 @@ from pastalang.plan.plan import Address, Form, Hole
 from pastalang.program.types import AutoPolicy, String
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.testing.slow.answer import Field, Loop, LoopItems, Thought, Thread
-from pastalang.testing.slow.branch import BranchState
-from pastalang.testing.slow.holes import Request, draw
-from pastalang.testing.slow.run import Run
+from tests.oracle.answer import Field, Loop, LoopItems, Thought, Thread
+from tests.oracle.branch import BranchState
+from tests.oracle.holes import Request, draw
+from tests.oracle.run import Run
 
 _ANY_TEXT = String(stop=("\x00\x00",))  # with a stop that never occurs, line ends are text
 _PROMISE = r'<promise(?P<attributes>(?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>'

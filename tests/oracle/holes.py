@@ -23,10 +23,10 @@ from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.sampling.rng import RandomKey
-from pastalang.testing.slow.answer import Field, LoopItems
-from pastalang.testing.slow.branch import BranchState
-from pastalang.testing.slow.token import Logits
 from pastalang.values.fit import find_mismatches
+from tests.oracle.answer import Field, LoopItems
+from tests.oracle.branch import BranchState
+from tests.oracle.token import Logits
 
 Floats = NDArray[np.float64]
 
