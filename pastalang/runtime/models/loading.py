@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +12,14 @@ from typing import Any, Final, TypeAlias, get_args
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
+from transformers.utils import logging as transformers_logging
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.hub import check_hub
-from pastalang.runtime.models.packed import pack
+from pastalang.runtime.models.packed import can_pack, pack
 from pastalang.runtime.models.probe_tokens import ProbeTokens, find_probe_tokens
 from pastalang.runtime.models.source import DTypeName, check_source, shipped_folder
 from pastalang.runtime.models.training_note import TrainingNote, find_note
@@ -26,6 +27,7 @@ from pastalang.runtime.models.training_note import TrainingNote, find_note
 _SHORT: Final = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
 LONGEST_REASON: Final = 400  # characters
 DType: TypeAlias = torch.dtype | DTypeName
+_LOG: Final = logging.getLogger("pastalang.load")
 
 
 def load_model(
@@ -46,6 +48,8 @@ def load_model(
     probe_tokens = find_probe_tokens(path, weights)
     if packed:
         pack(weights)
+    if is_slow_in_bfloat16(weights.device, weights.dtype):
+        _LOG.warning("bfloat16 is slow on this processor, which has no kernels for it; float32 is faster here")
     return LoadedModel(weights, load_tokenizer(source), find_note(path), probe_tokens)
 
 
@@ -161,16 +165,16 @@ def _reason(problem: Exception) -> str:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Silences transformers, whose complaints become a `LoadError`. Progress bars are shown on a terminal only."""
-    verbosity, shows_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
+    verbosity, shows_progress = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity(logging.CRITICAL)
     if sys.stderr is None or not sys.stderr.isatty():
-        logging.disable_progress_bar()
+        transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
+        transformers_logging.set_verbosity(verbosity)
         if shows_progress:
-            logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()
 
 
 def _cpu_computes_in_bfloat16() -> bool:
@@ -180,6 +184,11 @@ def _cpu_computes_in_bfloat16() -> bool:
 def is_faster_in_bfloat16(weights_on: torch.device, dtype: torch.dtype) -> bool:
     """Whether weights of this type would take far less time in bfloat16: on a CPU with units for its products (AMX)."""
     return weights_on.type == "cpu" and dtype is torch.float32 and _cpu_has("amx_bf16")
+
+
+def is_slow_in_bfloat16(weights_on: torch.device, dtype: torch.dtype) -> bool:
+    """True if the weights are in bfloat16 on a CPU whose kernels take float32 alone."""
+    return weights_on.type == "cpu" and dtype is torch.bfloat16 and can_pack() and not can_pack(torch.bfloat16)
 
 
 def _cpu_has(*names: str) -> bool:

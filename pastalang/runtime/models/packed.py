@@ -33,36 +33,43 @@ class PackedLinear(nn.Module):
 
 
 def pack(model: nn.Module) -> int:
-    """Replaces every plain `Linear` on a CPU. Returns how many; 0 if this build of torch has no such kernels.
+    """Replaces every plain `Linear` on a CPU whose type has kernels here. Returns how many.
 
     Each original weight is freed as soon as its copy is made, so at most one weight is in memory twice. A weight that
     is shared with the embedding stays in memory next to its packed copy.
     """
-    if not can_pack():
-        return 0
+    dtypes = {dtype for dtype in _TYPES if can_pack(dtype)}
     found = [
-        (parent, name) for parent in model.modules() for name, child in parent.named_children() if _fits(child)
+        (parent, name)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if _fits(child) and child.weight.dtype in dtypes
     ]  # names, because a list of the children would keep all their weights until the end
     for parent, name in found:
         setattr(parent, name, PackedLinear(getattr(parent, name)))
     return len(found)
 
 
-def can_pack() -> bool:
-    """Whether this build of torch has the kernels. Tries a small product."""
+def can_pack(dtype: torch.dtype = torch.float32) -> bool:
+    """Tries a small product: True if this build of torch has the kernels and this processor runs them in `dtype`.
+
+    Trying is the only safe test. The kernels for bfloat16 need instructions that most laptops lack, and which
+    instructions these are changes from one version of torch to the next.
+    """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
-    linear = nn.Linear(8, 8, dtype=torch.float32)
-    states = torch.ones(1, 8)
+    linear = nn.Linear(8, 8, dtype=dtype)
+    states = torch.ones(1, 8, dtype=dtype)
+    tolerance = 1e-5 if dtype is torch.float32 else 0.05
     try:
         with torch.inference_mode():
-            return torch.allclose(PackedLinear(linear)(states), linear(states), atol=1e-5)
+            return torch.allclose(PackedLinear(linear)(states), linear(states), atol=tolerance)
     except (RuntimeError, AttributeError, NotImplementedError):
         return False
 
 
 def _fits(module: nn.Module) -> bool:
-    return type(module) is nn.Linear and module.weight.device.type == "cpu" and module.weight.dtype in _TYPES
+    return type(module) is nn.Linear and module.weight.device.type == "cpu"
 
 
 def _reorder(weight: torch.Tensor, tokens: int) -> torch.Tensor:

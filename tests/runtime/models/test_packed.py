@@ -33,8 +33,9 @@ def test_a_packed_model_gives_the_logits_that_it_gave_before(family: Family, dty
     with torch.inference_mode():
         before = [model(each).logits for each in ids]
         count = _kinds(model, nn.Linear)
-        assert pack(model) == count > 0
-        assert (_kinds(model, nn.Linear), _kinds(model, PackedLinear)) == (0, count)
+        packs = count if can_pack(dtype) else 0  # a processor may have no kernels for bfloat16
+        assert pack(model) == packs
+        assert (_kinds(model, nn.Linear), _kinds(model, PackedLinear)) == (count - packs, packs)
         for each, logits in zip(ids, before, strict=True):
             torch.testing.assert_close(model(each).logits, logits)
 
@@ -77,6 +78,47 @@ def test_what_has_no_such_products_stays_as_it_is(monkeypatch: pytest.MonkeyPatc
     model = toy_model()
     count = _kinds(model, nn.Linear)
     assert (pack(model), _kinds(model, nn.Linear)) == (0, count)
+
+
+def _without_kernels_for_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stands in for a processor with AVX2 only, where torch refuses to reorder weights in bfloat16."""
+    reorder = packed._operation("_reorder_linear_weight")
+
+    def refuse(weight: torch.Tensor, tokens: int) -> Any:
+        if weight.dtype is torch.bfloat16:
+            raise RuntimeError("mkldnn_reorder_linear_weight: bf16 path needs the cpu support avx512bw")
+        return reorder(weight, tokens)
+
+    original = packed._operation
+    monkeypatch.setattr(
+        packed, "_operation", lambda name: refuse if name == "_reorder_linear_weight" else original(name)
+    )
+
+
+@needs_kernels
+def test_a_processor_without_kernels_for_bfloat16_computes_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    _without_kernels_for_bfloat16(monkeypatch)
+    model = toy_model(vocabulary=64, dtype=torch.bfloat16)
+    ids = torch.arange(5)[None]
+    with torch.inference_mode():
+        before = model(ids).logits
+        assert pack(model) == 0
+        assert torch.equal(model(ids).logits, before)
+    assert pack(toy_model(vocabulary=64)) > 0, "float32 is packed all the same"
+
+
+@needs_kernels
+@pytest.mark.parametrize(("dtype", "lines"), [("bfloat16", 1), ("float32", 0)])
+def test_one_line_says_that_bfloat16_is_slow_there(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, dtype: Any, lines: int
+) -> None:
+    _without_kernels_for_bfloat16(monkeypatch)
+    engine = Engine.load("pasta-mini", device="cpu", dtype=dtype)
+    program = pastalang.compile("template form\n\nassistant json {\n  name: string(max=8)\n}\n")
+    assert engine.run(program, {}, any_mode=True).value["name"]
+    assert [record.message for record in caplog.records] == [
+        "bfloat16 is slow on this processor, which has no kernels for it; float32 is faster here"
+    ] * lines
 
 
 def test_weights_that_are_handed_over_stay_as_they_are() -> None:
