@@ -98,4 +98,4 @@ def test_every_python_file_can_be_read_to_the_end() -> None:
     files = [file for folder in FOLDERS for file in sorted(Path(folder).rglob("*.py"))]
     lines = {str(file): len(file.read_text("utf-8").splitlines()) for file in files}
     assert len(lines) > 300
-    assert {file: count for file, count in lines.items() if count > 400 and file not in LISTS} == {}
+    assert {file: count for file, count in lines.items() if count > 800 and file not in LISTS} == {}
