@@ -36,10 +36,13 @@ from pastalang.values.read import read, to_plain, to_python
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """An answer with the places of its parts: which field and which branch wrote which part of its text."""
+    """An answer with the places of its parts: which field and which branch wrote which part of its text.
+
+    `written` is a JSON answer with its numbers as they are written: 25.0 is a decimal, also for an integer type.
+    """
 
     answer: Answer
-    exact: JsonValue
+    written: JsonValue
     fields: tuple[tuple[Field, Place], ...]
     branches: tuple[tuple[BranchState, Place], ...]
     mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
@@ -98,8 +101,8 @@ def layout_of(document: BranchState) -> Layout:
         value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact, page.sources,
         tuple(page.truncations),
     )  # fmt: skip
-    typed = None if output is None else exact
-    return Layout(answer, typed, tuple(page.written_fields), tuple(page.written_branches), mismatches)
+    written = None if output is None else _as_json(text)
+    return Layout(answer, written, tuple(page.written_fields), tuple(page.written_branches), mismatches)
 
 
 @dataclass(frozen=True, slots=True)

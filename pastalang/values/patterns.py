@@ -63,7 +63,7 @@ def whole_pattern(search: str) -> str:
 
     Keeps the author's spelling, without anchors, where the meaning allows. Raises `RegexError`.
     """
-    alternatives = [_whole_alternative(alternative) for alternative in _split(search)]
+    alternatives = [_whole_alternative(alternative) for alternative in _split(_with_closing_brackets_escaped(search))]
     if len(alternatives) == 1:
         return _without_group(alternatives[0])
     return "|".join(alternatives)
@@ -98,6 +98,17 @@ def _whole_alternative(alternative: str) -> str:
     if body.startswith("^") or (body.endswith("$") and not _is_escaped(body, len(body) - 1)):
         raise RegexError("two anchors in a row", offset=0, length=len(alternative))
     return ("" if begins else _ANYTHING) + body + ("" if ends else _ANYTHING)
+
+
+def _with_closing_brackets_escaped(pattern: str) -> str:
+    """Other dialects read a `]` or `}` that closes nothing as the character itself."""
+    written, done, is_counting = "", 0, False
+    for at, _ in _positions(pattern):
+        character = pattern[at]
+        if character == "]" or (character == "}" and not is_counting):
+            written, done = f"{written}{pattern[done:at]}\\", at
+        is_counting = character == "{" or (is_counting and character != "}")
+    return written + pattern[done:]
 
 
 def _split(pattern: str) -> list[str]:

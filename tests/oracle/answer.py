@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan, Value
-from pastalang.values.json import JsonValue
+from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.json import Place as Span
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.read import read, to_python
@@ -114,7 +114,7 @@ class Answer:
 
 @dataclass
 class Layout:
-    """An answer laid out: which field and which branch wrote which part of its text. `exact` is its JSON value."""
+    """An answer laid out: which field and which branch wrote which part of its text. `written` is its JSON value."""
 
     plan: Plan
     text: str = ""
@@ -122,7 +122,7 @@ class Layout:
     branches: list[tuple[Author, Span]] = field(default_factory=list)  # inner ones first
     thinking: str | None = None
     value: Any = None
-    exact: JsonValue = None
+    written: JsonValue = None
     mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
 
     begun: list[tuple[str, int, Values]] = field(default_factory=list)  # a name, where it begins, and its place
@@ -171,10 +171,8 @@ def _layout(plan: Plan, written: Sequence[Written]) -> Layout:
         types = dict(plan.types)
         reading = read(layout.text, plan.output, types)
         layout.mismatches = reading.mismatches
-        if reading.fits:
-            layout.exact, layout.value = reading.value, to_python(plan.output, reading.value, types)
-        else:
-            layout.exact = layout.value = json.loads(layout.text)
+        layout.written = parse_json(layout.text)
+        layout.value = to_python(plan.output, reading.value, types) if reading.fits else json.loads(layout.text)
     return layout
 
 

@@ -24,6 +24,8 @@ from pastalang.values.patterns import matches, whole_pattern, width
         (r"^a\$", r"a\$[\s\S]*"),
         ("^[$^|]$", "[$^|]"),
         ("", r"[\s\S]*[\s\S]*"),
+        (r"^\[[0-9]]$", r"\[[0-9]\]"),  # a bracket that closes nothing is a character
+        ("^a{2}}$", r"a{2}\}"),
     ],
 )
 def test_anchors_are_read_as_json_schema_reads_them(search: str, whole: str) -> None:

@@ -21,10 +21,10 @@ _PREFIX = re.compile(r"^(Value error|Assertion failed), ")  # by pydantic, befor
 
 
 class Checked(Protocol):
-    """An answer that was read as its type. `mismatches` say why it is no value of it."""
+    """A JSON answer, with its numbers as they are written. `mismatches` say why it is no value of its type."""
 
     @property
-    def exact(self) -> JsonValue: ...
+    def written(self) -> JsonValue: ...
 
     @property
     def mismatches(self) -> Sequence[Mismatch]: ...
@@ -66,7 +66,7 @@ def judge(answer: Checked, validator: Validator | None) -> tuple[Any, tuple[Obje
     """The objections to an answer: to its type first, then those of the validator; otherwise the validated value."""
     if answer.mismatches:
         return None, tuple(Objection(mismatch.path, mismatch.reason) for mismatch in answer.mismatches)
-    return (None, ()) if validator is None else validate(validator, answer.exact)
+    return (None, ()) if validator is None else validate(validator, answer.written)
 
 
 def validate(validator: Validator, value: JsonValue) -> tuple[Any, tuple[Objection, ...]]:

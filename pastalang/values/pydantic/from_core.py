@@ -7,6 +7,7 @@ model itself checks it when the value is finished. Anything else is refused with
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -65,9 +66,9 @@ def type_of_model(model: Any) -> Converted:
 
 
 def validate_value(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
-    """An exact value as the adapter's type. Pydantic reads JSON numbers as floats, so longer decimals are passed as
-    strings."""
-    return adapter.validate_json(write_json(_exact(value)))
+    """An exact value as the adapter's type. A decimal stays one, so 25.0 is no integer for a strict model. Pydantic
+    reads JSON numbers as floats, so longer decimals are passed as strings."""
+    return adapter.validate_json(json.dumps(_exact(value), ensure_ascii=False))
 
 
 def name_of_type(model: Any) -> str:
@@ -75,10 +76,11 @@ def name_of_type(model: Any) -> str:
     return model.__name__ if isinstance(model, type) and get_origin(model) is None else str(model)
 
 
-def _exact(value: JsonValue) -> JsonValue:
+def _exact(value: JsonValue) -> Any:
     match value:
-        case Decimal() if Decimal(repr(float(value))) != value:
-            return write_json(value)
+        case Decimal():
+            near = float(value)
+            return near if Decimal(repr(near)) == value else write_json(value)
         case list():
             return [_exact(item) for item in value]
         case dict():

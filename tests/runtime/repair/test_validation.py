@@ -8,13 +8,26 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import pytest
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    StrictFloat,
+    StrictInt,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from pastalang.program.types import Sampling
+from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import ValidatorFailed
 from pastalang.runtime.repair.validation import Objection, validate, validator_of
 from pastalang.runtime.result import Invalid
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import FedToken, scripted_model
 from pastalang.values.json import JsonValue, parse_json, places_of
 from tests.runtime.repair.test_review import engine, program
 
@@ -226,6 +239,26 @@ def test_a_validator_that_changes_the_value_is_taken_at_its_word() -> None:
 
     result = engine().run(THREE, {}, sampling=WARM, model=Model)
     assert result.value.a == 777 and json.loads(result.text)["a"] < 10
+
+
+@pytest.mark.parametrize("type", ["number", "integer | number"])
+def test_a_strict_model_reads_numbers_as_they_are_written(type: str) -> None:
+    class Strict(BaseModel):
+        a: StrictInt
+
+    class Exact(BaseModel):
+        a: StrictFloat
+
+    def next_token(fed: FedToken) -> int:
+        written = bytes(one.token for one in fed.path if one.token < 256).decode().rpartition('"a": ')[2]
+        return ord("25.0\n"[len(written)])
+
+    runner = Engine(scripted_model(next_token, 320), byte_tokenizer())
+    result = runner.run(program(f"  a: {type}"), {}, model=Exact)
+    assert json.loads(result.text) == {"a": 25.0} and "25.0" in result.text
+    assert result.value == Exact.model_validate_json(result.text)
+    with pytest.raises(Invalid, match="valid integer"):
+        runner.run(program(f"  a: {type}"), {}, model=Strict, repair=0)
 
 
 def test_a_validator_that_returns_something_else_is_an_error() -> None:
