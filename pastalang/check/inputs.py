@@ -10,7 +10,7 @@ from pastalang.check.report import Report
 from pastalang.check.type_facts import LowerType
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
-from pastalang.grammar.foreign_types import OTHER_INPUT_NAMES
+from pastalang.grammar.messages import OTHER_INPUT_NAMES
 from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
 from pastalang.source import Span

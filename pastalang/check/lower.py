@@ -15,7 +15,7 @@ from pastalang.check.report import Report, listed
 from pastalang.check.schemas import read_schema
 from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_one_hole, report_waits
 from pastalang.grammar import nodes
-from pastalang.grammar.foreign_types import OTHER_NAMES
+from pastalang.grammar.messages import OTHER_NAMES
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.source import Span

@@ -11,37 +11,223 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from pastalang.grammar.trivia import NO_TRIVIA as NO_TRIVIA
-from pastalang.grammar.trivia import Comment as Comment
-from pastalang.grammar.trivia import Trivia as Trivia
-from pastalang.grammar.type_nodes import Argument as Argument
-from pastalang.grammar.type_nodes import ArrayType as ArrayType
-from pastalang.grammar.type_nodes import BooleanValue as BooleanValue
-from pastalang.grammar.type_nodes import FieldNode as FieldNode
-from pastalang.grammar.type_nodes import ListValue as ListValue
-from pastalang.grammar.type_nodes import LiteralType as LiteralType
-from pastalang.grammar.type_nodes import MapType as MapType
-from pastalang.grammar.type_nodes import Member as Member
-from pastalang.grammar.type_nodes import Name as Name
-from pastalang.grammar.type_nodes import NamedType as NamedType
-from pastalang.grammar.type_nodes import NullValue as NullValue
-from pastalang.grammar.type_nodes import NumberValue as NumberValue
-from pastalang.grammar.type_nodes import ObjectType as ObjectType
-from pastalang.grammar.type_nodes import PathValue as PathValue
-from pastalang.grammar.type_nodes import RangeValue as RangeValue
-from pastalang.grammar.type_nodes import RecordValue as RecordValue
-from pastalang.grammar.type_nodes import RegexType as RegexType
-from pastalang.grammar.type_nodes import RegexValue as RegexValue
-from pastalang.grammar.type_nodes import SequentialGroup as SequentialGroup
-from pastalang.grammar.type_nodes import Spread as Spread
-from pastalang.grammar.type_nodes import StringValue as StringValue
-from pastalang.grammar.type_nodes import TupleType as TupleType
-from pastalang.grammar.type_nodes import TypeNode as TypeNode
-from pastalang.grammar.type_nodes import UnionType as UnionType
-from pastalang.grammar.type_nodes import Value as Value
 from pastalang.source import Span
 
 NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str  # without the leading `#` and the space after it
+    span: Span
+    blank_before: bool = False  # a blank line is above it
+
+
+@dataclass(frozen=True, slots=True)
+class Trivia:
+    """What people write around a node and machines ignore."""
+
+    comments: tuple[Comment, ...] = ()
+    trailing: Comment | None = None
+    blank_before: bool = False  # a blank line is above the node, below its comments
+
+
+NO_TRIVIA = Trivia()
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    text: str
+    span: Span
+
+
+# ── values: defaults, arguments, literals ────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class StringValue:
+    text: str  # escapes resolved
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NumberValue:
+    text: str  # as written: "12", "-0.5", "1e3"
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanValue:
+    value: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NullValue:
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RegexValue:
+    pattern: str  # between the slashes, `\/` resolved
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ListValue:
+    items: tuple[Value, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RecordValue:
+    entries: tuple[tuple[StringValue, Value], ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RangeValue:
+    """`low..high`; an end that is left out is None."""
+
+    low: NumberValue | None
+    high: NumberValue | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PathValue:
+    """A name, or a path of names: `title`, `item.name`."""
+
+    names: tuple[Name, ...]
+    span: Span
+
+    @property
+    def text(self) -> str:
+        return ".".join(name.text for name in self.names)
+
+
+Value: TypeAlias = (
+    StringValue | NumberValue | BooleanValue | NullValue | RegexValue
+    | ListValue | RecordValue | RangeValue | PathValue
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """`name=value`, or just `value` (a range, a path, a string)."""
+
+    name: Name | None
+    value: Value
+    span: Span
+
+
+# ── types ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class NamedType:
+    """A built-in or declared type with its limits: `string(max=12)`, `integer(0..10)`, `Money`, `verbatim(title)`."""
+
+    name: Name
+    arguments: tuple[Argument, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralType:
+    value: StringValue | NumberValue | BooleanValue | NullValue
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RegexType:
+    pattern: RegexValue
+    arguments: tuple[Argument, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """`[T](2..5)`"""
+
+    item: TypeNode
+    arguments: tuple[Argument, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """`[T, U]`: two or more places."""
+
+    items: tuple[TypeNode, ...]
+    arguments: tuple[Argument, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """`{string: T}(max=5)` or `{/pattern/: T}`: free keys."""
+
+    key: NamedType | RegexType
+    value: TypeNode
+    arguments: tuple[Argument, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectType:
+    members: tuple[Member, ...]
+    span: Span
+    closing: Trivia = NO_TRIVIA  # comments before the closing brace
+
+
+@dataclass(frozen=True, slots=True)
+class UnionType:
+    arms: tuple[TypeNode, ...]
+    span: Span
+
+
+TypeNode: TypeAlias = (
+    NamedType | LiteralType | RegexType | ArrayType | TupleType | MapType | ObjectType | UnionType
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FieldNode:
+    """`key as name: type = default after a, b with (temperature=0.2) "description"`"""
+
+    key: Name | StringValue
+    name: Name | None
+    type: TypeNode
+    default: Value | None
+    after: tuple[Name | StringValue, ...]
+    sampling: tuple[Argument, ...]
+    description: StringValue | None
+    span: Span
+    trivia: Trivia = NO_TRIVIA
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialGroup:
+    """`sequential { ... }`: its fields are decoded one after the other, each seeing those before it."""
+
+    members: tuple[FieldNode, ...]
+    span: Span
+    trivia: Trivia = NO_TRIVIA
+    closing: Trivia = NO_TRIVIA
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """`...Base`: the fields of a named object type, here."""
+
+    name: Name
+    span: Span
+    trivia: Trivia = NO_TRIVIA
+
+
+Member: TypeAlias = FieldNode | SequentialGroup | Spread
+
 
 # ── running text ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,27 +1,43 @@
 """The parser: it makes a syntax tree of a source, or a list of all its syntax errors.
 
-Every place where a member, tag or declaration may begin is an anchor: the parser keeps its state there. After a
-mistake it skips to the next place of the same kind and continues from the kept state, as if the text in between
-had not been written.
+    source ── scanner ── words ── layout ── tokens ── automaton of `pasta.lark` ── syntax tree
+
+Layout turns line ends into separators and gives every bracket its partner. Every place where a member, tag or
+declaration may begin is an anchor: the parser keeps its state there. After a mistake it skips to the next place of the
+same kind and continues from the kept state, as if the text in between had not been written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from pastalang.diagnostics.diagnostic import Diagnostic, Severity
-from pastalang.grammar import nodes, parse_tables
-from pastalang.grammar.attach_comments import attach_comments
-from pastalang.grammar.code_scanner import TooMuch
-from pastalang.grammar.error_messages import unexpected
-from pastalang.grammar.layout import lay_out
-from pastalang.grammar.lexer import scan
-from pastalang.grammar.parse_tables import ParseState, start
-from pastalang.grammar.problems import Problem, SyntaxProblem
-from pastalang.grammar.text_scanner import closes_block, opens_block
-from pastalang.grammar.tokens import CLOSING, OPENING, Token
-from pastalang.limits import MAX_SYNTAX_ERRORS
+from lark import Lark
+from lark.exceptions import UnexpectedToken
+from lark.lexer import Lexer
+
+from pastalang.diagnostics.diagnostic import Diagnostic, Label, Severity
+from pastalang.grammar import nodes
+from pastalang.grammar.comments import attach_comments
+from pastalang.grammar.messages import unexpected
+from pastalang.grammar.quotes import indentation
+from pastalang.grammar.scanner import LimitExceeded, Scan, closes_block, opens_block, scan, too_deep
+from pastalang.grammar.tokens import (
+    CLOSING,
+    CLOSING_TEXT,
+    DECLARATION_WORDS,
+    NAME_TERMINALS,
+    OPENING,
+    Problem,
+    SyntaxProblem,
+    Token,
+)
+from pastalang.grammar.tree_builder import TreeBuilder
+from pastalang.limits import MAX_NESTING, MAX_SYNTAX_ERRORS
 from pastalang.reading import read_text
 from pastalang.source import Source, Span
 
@@ -49,7 +65,7 @@ def parse(source: Source) -> ParseResult:
     try:
         scanned = scan(source)
         tokens = lay_out(scanned)
-    except TooMuch as refusal:
+    except LimitExceeded as refusal:
         return ParseResult(None, _diagnostics(source, refusal.problems))
     file, problems = _feed(tokens, scanned.problems, len(source.text))
     if file is not None and not file.declarations and not problems:
@@ -59,16 +75,16 @@ def parse(source: Source) -> ParseResult:
     return ParseResult(attach_comments(source, file, scanned.comments), _diagnostics(source, problems))
 
 
-def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.File | None, list[Problem]]:
+def _feed(tokens: list[Token], scanned: list[Problem], end: int) -> tuple[nodes.File | None, list[Problem]]:
     """Feed the tokens to the automaton; after a mistake, continue at the next member, tag or declaration.
 
     The tree lacks what was skipped.
     """
-    problems = list(found)
-    mistakes = [problem for problem in found if problem.severity is Severity.ERROR]
+    problems = list(scanned)
+    mistakes = [problem for problem in scanned if problem.severity is Severity.ERROR]
     recovery = Recovery(tokens)
-    state = parse_tables.start()
-    before: parse_tables.ParseState | None = None  # kept from the first mistake on, when replaying would repeat it
+    state = start_state()
+    before: ParseState | None = None  # kept from the first mistake on, when replaying would repeat it
     index, last_mistake = 0, -1
     while index < len(tokens):
         if len(problems) > MAX_SYNTAX_ERRORS:
@@ -92,9 +108,7 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
     return file, problems
 
 
-def _feed_one(
-    state: parse_tables.ParseState, tokens: list[Token], index: int, before: parse_tables.ParseState | Recovery
-) -> Problem | None:
+def _feed_one(state: ParseState, tokens: list[Token], index: int, before: ParseState | Recovery) -> Problem | None:
     try:
         if state.feed(tokens[index]):
             return None
@@ -104,9 +118,9 @@ def _feed_one(
 
 
 def _finish(
-    state: parse_tables.ParseState, tokens: list[Token], end: int, before: parse_tables.ParseState | Recovery
+    state: ParseState, tokens: list[Token], end: int, before: ParseState | Recovery
 ) -> tuple[nodes.File | None, Problem | None]:
-    last = Token(parse_tables.LAST, "", end, end)
+    last = Token(LAST, "", end, end)
     try:
         file = state.finish(last)
     except SyntaxProblem as refused:
@@ -114,7 +128,7 @@ def _finish(
     return file, None if file is not None else _unexpected(last, tokens, len(tokens), before)
 
 
-def _unexpected(token: Token, tokens: list[Token], index: int, before: parse_tables.ParseState | Recovery) -> Problem:
+def _unexpected(token: Token, tokens: list[Token], index: int, before: ParseState | Recovery) -> Problem:
     state = before.replay(index) if isinstance(before, Recovery) else before
     return unexpected(token, state.expected(), tokens, index)
 
@@ -132,6 +146,8 @@ def _empty_file(source: Source) -> Problem:
         help=("a file consists of imports, types and templates",),
     )
 
+
+# ── recovery ─────────────────────────────────────────────────────────────────────────────────────────────
 
 TOP = frozenset({"IMPORT", "TYPE", "TEMPLATE"})
 MESSAGES = frozenset({"SYSTEM", "USER", "ASSISTANT", "EXAMPLE"})
@@ -252,7 +268,312 @@ def _depths(tokens: list[Token]) -> list[int]:
 
 def _inside_template(before: Token) -> ParseState:
     """Pretend that a template begins, so that its messages are read although its first line was not."""
-    state = start()
+    state = start_state()
     state.feed(before._replace(type="TEMPLATE"))
     state.feed(before._replace(type="NAME"))
     return state
+
+
+# ── the automaton of `pasta.lark` ────────────────────────────────────────────────────────────────────────
+
+
+GRAMMAR = Path(__file__).with_name("pasta.lark")
+LAST = "$END"
+
+
+class NoLexer(Lexer):  # type: ignore[misc]  # untyped base
+    """Lark wants a lexer; tokens are fed by hand, so this one never runs."""
+
+    def __init__(self, configuration: object) -> None:
+        pass
+
+    def lex(self, data: object) -> Iterator[Any]:
+        return iter(())
+
+
+class ParseState:
+    """A stack of states of the LALR automaton. Feeding changes it; `copy` is cheap."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def copy(self) -> ParseState:
+        return ParseState(self._state.copy(deepcopy_values=False))
+
+    def feed(self, token: Token) -> bool:
+        """Take the token. False if it does not fit; the state is then no longer usable."""
+        try:
+            self._state.feed_token(token)
+        except UnexpectedToken:
+            return False
+        return True
+
+    def finish(self, token: Token) -> Any:
+        """The whole tree at the end of the tokens; None where something is missing."""
+        try:
+            return self._state.feed_token(token._replace(type=LAST), is_end=True)
+        except UnexpectedToken:
+            return None
+
+    def expected(self) -> frozenset[str]:
+        """The terminals that fit here."""
+        row = self._state.parse_conf.states[self._state.position]
+        return frozenset(kind for kind in row if kind.isupper() and self.fits(kind))
+
+    def fits(self, kind: str) -> bool:
+        """Returns True if a token of this kind could be fed now."""
+        trial = self._state.copy(deepcopy_values=False)
+        trial.parse_conf = copy(trial.parse_conf)
+        trial.parse_conf.callbacks = {}  # nothing is built
+        try:
+            trial.feed_token(Token(kind, "", 0, 0), is_end=kind == LAST)
+        except UnexpectedToken:
+            return False
+        return True
+
+
+def start_state() -> ParseState:
+    """The state before the first token."""
+    return ParseState(_lark().parse_interactive().parser_state)
+
+
+@cache
+def _lark() -> Lark:
+    return Lark(
+        GRAMMAR.read_text(encoding="utf-8"),
+        parser="lalr",
+        lexer=NoLexer,
+        start="file",
+        keep_all_tokens=True,
+        transformer=TreeBuilder(),
+    )
+
+
+# ── layout ───────────────────────────────────────────────────────────────────────────────────────────────
+
+CONTINUED = frozenset({"COLON", "EQUALS", "BAR", "COMMA"})  # a member does not end after these
+KEYS = NAME_TERMINALS | {"STRING"}
+NAMES_OF_BRACKETS = {
+    "LEFT_PARENTHESIS": ("(", "unclosed-parenthesis"),
+    "LEFT_BRACKET": ("[", "unclosed-bracket"),
+    "LEFT_BRACE": ("{", "unclosed-brace"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A bracket that waits for its partner."""
+
+    token: Token
+    holds_members: bool
+
+
+@dataclass(slots=True)
+class Layout:
+    """The tokens laid out so far, and the brackets that are open."""
+
+    scan: Scan
+    tokens: list[Token] = field(default_factory=list)
+    open: list[Open] = field(default_factory=list)
+    suspect: tuple[Token, Token] | None = None  # a pair of braces whose second is too far to the left
+
+    @property
+    def in_members(self) -> bool:
+        return bool(self.open) and self.open[-1].holds_members
+
+    @property
+    def in_tag(self) -> bool:
+        return bool(self.open) and self.open[0].token.type == "TAG_OPEN"
+
+    @property
+    def last_type(self) -> str:
+        return self.tokens[-1].type if self.tokens else ""
+
+
+def lay_out(scan: Scan) -> list[Token]:
+    """The tokens of a scan as the grammar wants them; problems with brackets are added to the scan."""
+    layout = Layout(scan)
+    raw = scan.tokens
+    at_line_start = True
+    for index, token in enumerate(raw):
+        kind = token.type
+        if kind == "NEWLINE":
+            is_first = index == 0 or raw[index - 1].type != "NEWLINE"  # comments leave several in a row
+            at_line_start = True
+            if is_first and layout.in_members and _separates(layout, raw, index):
+                layout.tokens.append(Token("SEPARATOR", "\n", token.start, token.end))
+            continue
+        if kind == "COMMA" and layout.in_members:
+            kind = _comma(layout, raw, index)
+            token = token._replace(type=kind)
+        elif kind in OPENING:
+            _open(layout, token)
+        elif kind in CLOSING:
+            _close(layout, token)
+            at_line_start = False
+            continue
+        elif kind == "NAME" and at_line_start and token.text in DECLARATION_WORDS:
+            if layout.open and not layout.in_tag and _begins_declaration(raw, index):
+                _report_never_closed(layout, token)
+                _close_all(layout, 0, token.start)
+            if not layout.open:
+                token = token._replace(type=token.text.upper())
+        layout.tokens.append(token)
+        at_line_start = False
+    if layout.open:
+        end = len(scan.source.text)
+        _report_never_closed(layout, None)
+        _close_all(layout, 0, end)
+    return layout.tokens
+
+
+# ── separators ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _separates(layout: Layout, raw: list[Token], index: int) -> bool:
+    """Returns True if the line end at `index` ends a member."""
+    if layout.last_type in CONTINUED or layout.last_type == "SEPARATOR" or layout.tokens[-1] is layout.open[-1].token:
+        return False
+    kinds = _kinds_after(raw, index, 5)
+    match kinds[0]:
+        case "BAR" | "EQUALS" | "COMMA":
+            return False
+        case "WITH":
+            return kinds[1] != "LEFT_PARENTHESIS"
+        case "AFTER":
+            return kinds[1] not in KEYS or kinds[1:4] in (["AS", "NAME", "COLON"],)
+        case "STRING":
+            return kinds[1] == "COLON" or kinds[1] == "AS"
+        case _:
+            return True
+
+
+def _comma(layout: Layout, raw: list[Token], index: int) -> str:
+    """SEPARATOR for a comma between members, COMMA for one inside a member (`after a, b`)."""
+    if layout.last_type == "SEPARATOR" or layout.tokens[-1] is layout.open[-1].token:
+        return "COMMA"
+    kinds = _kinds_after(raw, index, 3)
+    first, second = kinds[0], kinds[1]
+    is_member = (
+        first in CLOSING
+        or first == "ELLIPSIS"
+        or (first == "SEQUENTIAL" and second == "LEFT_BRACE")
+        or (first in KEYS and second in ("COLON", "AS"))
+        or (first == "EACH" and kinds[2] == "COLON")
+    )
+    return "SEPARATOR" if is_member else "COMMA"
+
+
+def _kinds_after(raw: list[Token], index: int, count: int) -> list[str]:
+    """The types of the next tokens, without line ends; empty after the last one."""
+    kinds: list[str] = []
+    index += 1
+    while len(kinds) < count and index < len(raw):
+        if raw[index].type != "NEWLINE":
+            kinds.append(raw[index].type)
+        index += 1
+    return kinds + [""] * (count - len(kinds))
+
+
+# ── brackets ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _open(layout: Layout, token: Token) -> None:
+    if len(layout.open) >= MAX_NESTING:
+        raise LimitExceeded(too_deep("brackets", token.span))
+    before = [before.type for before in layout.tokens[-2:]]
+    is_inputs = token.type == "LEFT_PARENTHESIS" and before[:1] == ["TEMPLATE"] and len(before) == 2
+    layout.open.append(Open(token, holds_members=is_inputs or token.type == "LEFT_BRACE"))
+
+
+def _close(layout: Layout, token: Token) -> None:
+    """Close the bracket that the token closes, and those inside it that were forgotten."""
+    for depth in range(len(layout.open) - 1, -1, -1):
+        if OPENING[layout.open[depth].token.type] == token.type:
+            if depth < len(layout.open) - 1:
+                _report_unclosed(layout, layout.open[-1], token)
+                _close_all(layout, depth + 1, token.start)
+            _suspect(layout, layout.open.pop().token, token)
+            layout.tokens.append(token)
+            return
+        if layout.open[depth].token.type == "TAG_OPEN":
+            break
+    layout.scan.report(
+        Problem("stray-bracket", f"a `{token.text}` without an opening bracket", token.span, help=("remove it",))
+    )
+
+
+def _close_all(layout: Layout, depth: int, at: int) -> None:
+    while len(layout.open) > depth:
+        closing = OPENING[layout.open.pop().token.type]
+        layout.tokens.append(Token(closing, CLOSING_TEXT[closing], at, at))
+
+
+def _suspect(layout: Layout, opening: Token, closing: Token) -> None:
+    """Remember the first pair inside another whose closing brace begins a line further left than its opening one."""
+    if not layout.open:
+        layout.suspect = None
+    elif layout.suspect is None and closing.type == "RIGHT_BRACE":
+        text = layout.scan.source.text
+        line_start = text.rfind("\n", 0, closing.start) + 1
+        before = text[line_start : closing.start]
+        opening_line = text[text.rfind("\n", 0, opening.start) + 1 : opening.start]
+        if not before.strip() and line_start > opening.start and len(before) < len(indentation(opening_line)):
+            layout.suspect = (opening, closing)
+
+
+def _report_never_closed(layout: Layout, noticed: Token | None) -> None:
+    """Report the bracket that was probably forgotten: by indentation, or else the outermost."""
+    if layout.suspect is None or layout.open[0].token.type != "LEFT_BRACE":
+        _report_unclosed(layout, layout.open[0], noticed)
+        return
+    opening, closing = layout.suspect
+    layout.scan.report(
+        Problem(
+            "unclosed-brace",
+            "a `{` that is not closed",
+            opening.span,
+            message="no closing `}`, going by the indentation",
+            related=(Label(closing.span, "this one is indented less than the line of the `{`"),),
+        )
+    )
+
+
+def _report_unclosed(layout: Layout, opened: Open, noticed: Token | None) -> None:
+    if opened.token.type == "TAG_OPEN":
+        return
+    mark, code = NAMES_OF_BRACKETS[opened.token.type]
+    closing = CLOSING_TEXT[OPENING[opened.token.type]]
+    related = (Label(noticed.span, f"`{closing}` is missing before this"),) if noticed is not None else ()
+    layout.scan.report(
+        Problem(
+            code,
+            f"a `{mark}` that is not closed",
+            opened.token.span,
+            message=f"no closing `{closing}`",
+            related=related,
+        )
+    )
+
+
+def _begins_declaration(raw: list[Token], index: int) -> bool:
+    """Returns True if the words at `index` can only be a new declaration, so that a bracket must be missing."""
+    first, second, third = _kinds_after(raw, index, 3)
+    match raw[index].text:
+        case "system" | "user":
+            return first == "TEXT_OPEN"
+        case "assistant":
+            return first in ("TEXT_OPEN", "JSON", "THINK") or (first, second) in (
+                ("TEXT", "TEXT_OPEN"),
+                ("AUTO", "LEFT_PARENTHESIS"),
+            )
+        case "example":
+            return first == "LEFT_BRACE"
+        case "template":
+            return first in NAME_TERMINALS and second == "LEFT_PARENTHESIS"
+        case "type":
+            return first in NAME_TERMINALS and second == "EQUALS"
+        case _:
+            return first in NAME_TERMINALS and (second == "FROM" or (second == "COMMA" and third in NAME_TERMINALS))

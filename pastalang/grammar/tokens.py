@@ -1,10 +1,12 @@
-"""The words and marks of the language, as the scanner returns them."""
+"""The words and marks of the language, as the scanner returns them, and syntax problems as values."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pastalang.source import Span
+from pastalang.diagnostics.diagnostic import Diagnostic, Label, Severity
+from pastalang.source import Source, Span
 
 
 class Token(NamedTuple):
@@ -62,3 +64,39 @@ CLOSING_TEXT: Final = {"RIGHT_PARENTHESIS": ")", "RIGHT_BRACKET": "]", "RIGHT_BR
 
 # Terminals that are allowed as names.
 NAME_TERMINALS: Final = frozenset({"NAME", *(word.upper() for word in WORDS)})
+
+
+# ── problems ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at a place of the text being parsed."""
+
+    code: str
+    headline: str
+    span: Span
+    message: str = ""
+    help: tuple[str, ...] = ()
+    related: tuple[Label, ...] = ()
+    severity: Severity = Severity.ERROR
+
+    def in_source(self, source: Source) -> Diagnostic:
+        return Diagnostic(
+            self.code,
+            self.headline,
+            source,
+            self.span,
+            severity=self.severity,
+            message=self.message,
+            related=self.related,
+            help=self.help,
+        )
+
+
+class SyntaxProblem(Exception):
+    """Raised for a construct that the grammar allows and the language does not."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.headline)
+        self.problem = problem

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from pastalang.grammar import nodes
-from pastalang.grammar.error_messages import KINDS_OF_TAGS
-from pastalang.grammar.problems import Problem, SyntaxProblem
-from pastalang.grammar.tokens import Token
+from pastalang.grammar.messages import KINDS_OF_TAGS
+from pastalang.grammar.tokens import Problem, SyntaxProblem, Token
 from pastalang.source import Span
 
 Parts = list[Any]

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.grammar.format import format_source, says_the_same
-from pastalang.grammar.lexer import scan
 from pastalang.grammar.nodes import Comment, File
 from pastalang.grammar.parser import parse, parse_text
 from pastalang.grammar.printer import print_file
+from pastalang.grammar.scanner import scan
 from pastalang.source import Source, Span
 from tests.properties.syntax_trees import Program, programs, without_spans
 

@@ -1,11 +1,24 @@
-"""Messages for unexpected tokens: what was expected, what was found, and advice."""
+"""Messages for unexpected tokens: what was expected, what was found, and advice; also for types of other languages."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Final
+
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.grammar.foreign_types import ANY_OTHER, foreign_type
-from pastalang.grammar.problems import Problem
-from pastalang.grammar.tokens import CLOSING, DECLARATION_WORDS, MARKS, NAME_TERMINALS, WORDS, Token
+from pastalang.grammar.tokens import (
+    CLOSING,
+    DECLARATION_WORDS,
+    MARKS,
+    NAME_TERMINALS,
+    OPENING,
+    WORDS,
+    Problem,
+    Token,
+)
+from pastalang.source import Span
 
 SHOWN = {kind: f"`{mark}`" for mark, kind in MARKS.items()} | {
     "NAME": "a name",
@@ -36,8 +49,8 @@ GROUPS = (
     (DECLARATION_STARTS, "a declaration", DECLARATION_STARTS),
     (MESSAGE_STARTS, "a message", MESSAGE_STARTS),
 )
-MOST_SHOWN = 6
-MOST_CHARACTERS = 40
+MAX_SHOWN = 6
+MAX_CHARACTERS = 40
 TAG_WORDS = ("async", "promise", "sync", "fork", "for", "if", "else", "end")
 KINDS_OF_TAGS = (
     "the tags are {name}, {schema}, {for ...}, {if ...}, {else} and {end}, and in an answer {name: TYPE}, {async ...},"
@@ -45,6 +58,7 @@ KINDS_OF_TAGS = (
 )
 CONTENTS_OF_A_FILE = "a file consists of imports, types and templates with messages"
 ITEMS_OF_A_LIST = "a name stands for the whole list; go through its items with {for item in items} ... {end}"
+FOREIGN_TYPE = "a list is written `[T]`; limits are written in parentheses, as in `string(max=8)`"
 BRACE = "to write a brace as text, double it: `{{`"
 
 
@@ -76,7 +90,7 @@ def describe(token: Token) -> str:
         case "$END" | "TEXT_PIECE" | "TEXT_CLOSE" | "TAG_CLOSE" | "TEXT_OPEN":
             return SHOWN[token.type]
         case _:
-            shown = token.text if len(token.text) <= MOST_CHARACTERS else token.text[:MOST_CHARACTERS] + "…"
+            shown = token.text if len(token.text) <= MAX_CHARACTERS else token.text[:MAX_CHARACTERS] + "…"
             return f"`{shown}`".replace("\n", " ")
 
 
@@ -90,7 +104,7 @@ def describe_expected(expected: frozenset[str]) -> str:
             rest -= covered
     words += sorted(SHOWN.get(kind, f"`{kind.lower()}`") for kind in rest)
     words = list(dict.fromkeys(words))
-    if len(words) > MOST_SHOWN:
+    if len(words) > MAX_SHOWN:
         return ""
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
@@ -149,7 +163,7 @@ def advice_for(token: Token, expected: frozenset[str], tokens: list[Token], inde
         (token.text in ("or", "and") and "BAR" in expected, "separate alternatives with `|`"),
         (token.type == "LEFT_BRACKET" and before in CLOSING, "a list is written in brackets around its items: `[T]`"),
         (token.type == "LEFT_BRACKET" and index > 1 and tokens[index - 2].type == "TAG_OPEN", ITEMS_OF_A_LIST),
-        (token.type == "LEFT_BRACKET" and before in NAME_TERMINALS, ANY_OTHER),
+        (token.type == "LEFT_BRACKET" and before in NAME_TERMINALS, FOREIGN_TYPE),
         (before == "ASYNC" and "BAR" in expected, "write `async` before the name: {async name: TYPE}"),
         (token.type == "COMMA" and "COLON" in expected, "an input is written `name: text`"),
     ):
@@ -163,3 +177,110 @@ def _misspelt(token: Token, expected: frozenset[str]) -> tuple[str, ...]:
         return ()
     known = did_you_mean(token.text, (kind.lower() for kind in expected if kind.lower() in WORDS))
     return (f"did you mean `{known}`?",) if known else ()
+
+
+# ── types of other languages ─────────────────────────────────────────────────────────────────────────────
+
+OTHER_NAMES: Final = {
+    "str": "string", "text": "string", "char": "string", "varchar": "string", "int": "integer", "long": "integer",
+    "float": "number", "double": "number", "decimal": "number", "bool": "boolean", "none": "null", "nil": "null",
+    "undefined": "null", "nullable": "T | null", "optional": "T | null", "maybe": "T | null",
+    "object": "{ ... }", "list": "[T]", "array": "[T]", "set": "[T](unique=true)", "tuple": "[T, U]",
+    "dict": "{string: T}", "map": "{string: T}", "enum": '"a" | "b"', "literal": '"a" | "b"', "union": "T | U",
+    "timestamp": "datetime", "quote": "verbatim",
+}  # fmt: skip
+OTHER_INPUT_NAMES: Final = {
+    "string": "text", "str": "text", "text": "text", "int": "integer", "float": "number", "bool": "boolean",
+    "list": "[text]", "array": "[text]", "dict": "{ name: text }", "record": "{ name: text }",
+    "object": "{ name: text }", "chat": "messages", "history": "messages",
+}  # fmt: skip
+BEFORE_A_TYPE: Final = frozenset({"COLON", "EQUALS", "BAR", "LEFT_BRACKET", "COMMA", "JSON"})
+
+_Spelling = Callable[[list[str]], str | None]
+
+
+def _of_one(spelling: str) -> _Spelling:
+    return lambda parts: spelling.format(parts[0]) if len(parts) == 1 else None
+
+
+def _tuple(parts: list[str]) -> str:
+    return f"[{parts[0]}]" if parts[1:] == ["..."] else f"[{', '.join(parts)}]"
+
+
+def _map(parts: list[str]) -> str | None:
+    return f"{{string: {parts[1]}}}" if len(parts) == 2 and parts[0] == "string" else None
+
+
+_SPELLINGS: Final[Mapping[str, _Spelling]] = {
+    **dict.fromkeys(("list", "array", "sequence", "iterable", "vec"), _of_one("[{}]")),
+    **dict.fromkeys(("set", "frozenset"), _of_one("[{}](unique=true)")),
+    **dict.fromkeys(("optional", "option", "maybe", "nullable"), _of_one("{} | null")),
+    **dict.fromkeys(("dict", "map", "mapping", "record", "hashmap"), _map),
+    **dict.fromkeys(("union", "literal", "enum"), " | ".join),
+    "tuple": _tuple,
+    "annotated": lambda parts: parts[0],
+}
+MAX_TYPE_CHARS: Final = 200  # of a type of another language that is explained
+
+_WORD = re.compile(r'"[^"]*"|[^\W\d]\w*(?!\w*\s*\[\s*[^\]\s])')  # a string, or a name without type arguments
+_INNERMOST = re.compile(r"([^\[\],|]*)\[([^\[\]]*)\]")
+_HIDE = str.maketrans("[],|", "\ue000\ue001\ue002\ue003")  # what has been spelled is not read again
+_SHOW = str.maketrans("\ue000\ue001\ue002\ue003", "[],|")
+
+
+def foreign_type(tokens: list[Token], index: int) -> Problem | None:
+    """The problem with `list[str]` or `string[]`, of which the token at `index` is the first bracket."""
+    kinds = [token.type for token in tokens[max(index - 2, 0) : index + 1]]
+    if len(kinds) < 3 or kinds[0] not in BEFORE_A_TYPE or kinds[1] not in NAME_TERMINALS or kinds[2] != "LEFT_BRACKET":
+        return None
+    first, end, depth = tokens[index - 1], index, 0
+    while end < len(tokens) and (depth or tokens[end].type == "LEFT_BRACKET"):
+        depth += (tokens[end].type == "LEFT_BRACKET") - (tokens[end].type == "RIGHT_BRACKET")
+        end += 1
+        if tokens[end - 1].end - first.start > MAX_TYPE_CHARS:
+            return None
+    shown = first.text
+    for before, token in pairwise(tokens[index - 1 : end]):
+        shown += " " * (token.start > before.end) + token.text
+    spelling = _spell(shown, _names_at(tokens, index))
+    return None if spelling is None else _foreign_type("unexpected-token", shown, first.start, spelling)
+
+
+def type_in_angles(tokens: list[Token], shown: str) -> Problem:
+    """The problem with `List<string>`, whose first word is the last of the tokens."""
+    spelling = _spell(shown.replace("<", "[").replace(">", "]"), _names_at(tokens, len(tokens)))
+    return _foreign_type("bad-character", shown, tokens[-1].start, spelling)
+
+
+def _foreign_type(code: str, shown: str, start: int, spelling: str | None) -> Problem:
+    advice = FOREIGN_TYPE if spelling is None else f"in PastaLang this is `{spelling}`"
+    return Problem(code, f"`{shown}` is a type of another language", Span(start, start + len(shown)), help=(advice,))
+
+
+def _names_at(tokens: list[Token], index: int) -> Mapping[str, str]:
+    """Names of other languages, and ours for them: those of inputs are not those of values."""
+    depth = 0
+    for place in range(index - 1, 1, -1):
+        kind = tokens[place].type
+        depth += (kind in CLOSING) - (kind in OPENING)
+        if depth < 0:
+            return OTHER_NAMES | OTHER_INPUT_NAMES if tokens[place - 2].text == "template" else OTHER_NAMES
+    return OTHER_NAMES
+
+
+def _spell(written: str, names: Mapping[str, str]) -> str | None:
+    """`Optional[list[str]]` as `[string] | null`, spelled from the inside out; None if a part of it is unknown."""
+    text = _WORD.sub(lambda word: names.get(word[0].lower(), word[0]).translate(_HIDE), written)
+    while match := _INNERMOST.search(text):
+        spelling = _spell_one(match[1].strip(), match[2].strip())
+        if spelling is None:
+            return None
+        text = text[: match.start()] + spelling.translate(_HIDE) + text[match.end() :]
+    return None if "[" in text or "]" in text else text.translate(_SHOW)
+
+
+def _spell_one(name: str, inside: str) -> str | None:
+    if not name or not inside:
+        return f"[{name or inside}]" if name or inside else None  # `string[]`, `[string]`
+    spelling = _SPELLINGS.get(name.lower())
+    return None if spelling is None else spelling([part.strip() for part in inside.split(",")])

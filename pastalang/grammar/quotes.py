@@ -1,10 +1,11 @@
-"""Read and write the escapes of quoted strings and patterns."""
+"""How strings, patterns and triple-quoted values are written: their escapes and their indentation."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from pastalang.grammar.problems import Problem
+from pastalang.grammar.tokens import Problem
 from pastalang.source import Span
 
 SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -12,6 +13,8 @@ WRITTEN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r"
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 SURROGATE = re.compile("[\ud800-\udfff]")
 PATTERN_SLASH = re.compile(r"\\.|/|\n", re.DOTALL)
+QUOTES = '"""'
+OPENING_LINE = re.compile(r"[ \t]*\n")
 
 
 def resolve_string(inside: str, start: int) -> tuple[str, Problem | None]:
@@ -64,3 +67,41 @@ def _unknown_escape(written: str, start: int) -> Problem:
         Span(start, start + len(written)),
         help=('the escapes are \\" \\\\ \\n \\t \\r \\b \\f \\/ and \\uXXXX; to write a backslash, double it: \\\\',),
     )
+
+
+# ── values in triple quotes ──────────────────────────────────────────────────────────────────────────────
+
+
+def indentation(line: str) -> str:
+    """The spaces and tabs that the line begins with."""
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def shared_indentation(lines: Sequence[str]) -> int:
+    """How many spaces and tabs all lines begin with, the same ones in the same order."""
+    if not lines:
+        return 0
+    first, last = min(lines), max(lines)  # what these two share, all share
+    shared = 0
+    while shared < len(first) and first[shared] == last[shared] and first[shared] in " \t":
+        shared += 1
+    return shared
+
+
+def resolve_quotes(inside: str) -> str:
+    """The meaning of a text in triple quotes, without its opening line, common indentation and last line end."""
+    inside = inside.replace('\\"""', QUOTES)
+    opening = OPENING_LINE.match(inside)
+    if opening is None:
+        return inside
+    lines = inside[opening.end() :].split("\n")
+    closes_alone = not lines[-1].strip(" \t")
+    counted = [line for line in lines[:-1] if line.strip(" \t")] + [lines[-1]]
+    margin = shared_indentation(counted)
+    cut = [line[min(margin, len(indentation(line))) :] for line in lines]
+    return "\n".join(cut[:-1] if closes_alone else cut)
+
+
+def write_quotes(text: str) -> str:
+    """The triple-quoted value that means `text`, from the first column."""
+    return QUOTES + "\n" + text.replace(QUOTES, '\\"""') + "\n" + QUOTES
