@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from pastalang.check.checker import check_file
-from pastalang.check.partial import sure_findings
+from pastalang.check.report import sure_findings
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.errors import FileError, ProgramError
 from pastalang.grammar import nodes

@@ -1,17 +1,19 @@
-"""Reads the arguments, numbers and constants of a program as exact values, and reports those that are wrong."""
+"""The arguments of types, tags and `with`: what each takes, and one reader with all messages.
+
+A `Signature` names the parameters of an owner. `read_arguments` gives their values, or reports what is wrong.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TypeVar, assert_never
+from typing import Any, Protocol, assert_never
 
 from pastalang.check.report import Report, listed
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
-from pastalang.grammar.nodes import NumberValue
-from pastalang.limits import MAX_NUMBER_DIGITS
+from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_NUMBER_DIGITS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
@@ -19,19 +21,9 @@ from pastalang.program.types import DRAFT_WORDS, ON_TRUNCATED, Sampling
 from pastalang.source import Span
 from pastalang.values.answer_text import has_threads
 from pastalang.values.describe import describe
-from pastalang.values.json import JsonValue
+from pastalang.values.fit import find_mismatches
+from pastalang.values.json import JsonValue, write_json
 from pastalang.values.token_limits import may_be_null
-
-W = TypeVar("W", bound=str)
-
-OPTIONS = (*SAMPLING_BOUNDS, "on_truncated", "drafts")
-
-OPTION_HINTS = {
-    "max": "`max` is a limit of the type: `string(max=40)`",
-    "max_tokens": "the token limit belongs to the type: `string(max=40)`",
-    "stop": '`stop` belongs to the type: `string(stop=":")`',
-    "seed": "the seed belongs to the run, not to the program: `pasta run --seed 7`",
-}
 
 KINDS_OF_VALUES = {
     nodes.StringValue: "a text",
@@ -46,175 +38,368 @@ KINDS_OF_VALUES = {
 }
 
 
-def read_arguments(
-    arguments: tuple[nodes.Argument, ...],
-    *,
-    owner: str,
-    allowed: tuple[str, ...],
-    report: Report,
-    unnamed: type[nodes.RangeValue] | type[nodes.PathValue] | type[nodes.StringValue] | None = None,
-    hints: dict[str, str] | None = None,
-) -> Arguments:
-    """Collect the arguments by name. One argument may have no name, if it is of the kind `unnamed`."""
-    found: dict[str, nodes.Argument] = {}
-    for argument in arguments:
-        name = argument.name.text if argument.name is not None else ""
-        if name in found:
-            report.add(
-                "wrong-argument",
-                f"{f'`{name}`' if name else 'the unnamed argument'} is given to {owner} twice",
-                argument.span,
-                related=[Label(found[name].span, "first given here")],
-            )
-        elif argument.name is None and (unnamed is None or not isinstance(argument.value, unnamed)):
-            _report_unnamed(argument, owner, allowed, unnamed, report)
-        elif argument.name is not None and name not in allowed:
-            hint = (hints or {}).get(name)
-            report.add(
-                "wrong-argument",
-                f"{owner} has no limit `{name}`" if owner != "with" else f"there is no sampling option `{name}`",
-                argument.name.span,
-                help=hint or report.suggest(name, allowed, otherwise=f"it takes {listed(allowed)}" if allowed else ""),
-            )
-        else:
-            found[name] = argument
-    return Arguments(owner, found, report)
+# ── kinds of parameters ──────────────────────────────────────────────────────────────────────────────────
+
+
+class WrongValue(Exception):
+    """Why an argument is refused. `{}` in the headline stands for the argument."""
+
+    def __init__(
+        self,
+        headline: str,
+        *,
+        code: str = "wrong-argument",
+        help: str = "",
+        misspelt: str = "",
+        known: Collection[str] = (),
+        span: Span | None = None,
+        is_too_large: bool = False,
+    ) -> None:
+        super().__init__(headline)
+        self.headline = headline
+        self.code = code
+        self.help = help  # the advice, unless one of `known` is close to `misspelt`
+        self.misspelt = misspelt
+        self.known = known
+        self.span = span  # a part of the value
+        self.is_too_large = is_too_large
+
+
+class Parameter(Protocol):
+    def read(self, value: nodes.Value) -> object:
+        """The value of an argument. Raises `WrongValue`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number within bounds, as an `int`."""
+
+    minimum: int
+    maximum: int
+
+    def read(self, value: nodes.Value) -> int:
+        if not isinstance(value, nodes.NumberValue):
+            raise _must_be("a whole number")
+        number = whole(value)
+        is_beyond = why_beyond(value) is not None
+        if number is None and not is_beyond:
+            raise _must_be("a whole number")
+        if number is None or not self.minimum <= number <= self.maximum:
+            bounds = f"a whole number from {self.minimum:,} to {self.maximum:,}"
+            raise _must_be(bounds, is_too_large=number is None or number > self.maximum)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A number, as a `Decimal`."""
+
+    accepts: Callable[[Decimal], bool]
+    expected: str
+
+    def read(self, value: nodes.Value) -> Decimal:
+        if not isinstance(value, nodes.NumberValue):
+            raise _must_be(self.expected)
+        number = exact(value)
+        if number is None:
+            raise WrongValue(f"{{}} {why_beyond(value)}", code="too-large")
+        if not self.accepts(number):
+            raise _must_be(self.expected)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A sampling option that is a number, as a `float`."""
+
+    option: str
+
+    def read(self, value: nodes.Value) -> float:
+        bounds = SAMPLING_BOUNDS[self.option]
+        return float(Exact(bounds.accepts, bounds.expected).read(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of the words. `unknown` is the headline for another one; `called` begins the advice that lists them."""
+
+    words: Collection[str]
+    unknown: str
+    called: str
+
+    def read(self, value: nodes.Value) -> str:
+        word = _text(value)
+        if word not in self.words:
+            advice = f"{self.called} {listed(self.words)}"
+            raise WrongValue(self.unknown.format(word), help=advice, misspelt=word, known=self.words)
+        return word
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of two or three texts, which a message can name all, or a count of at least 1 if `or_count`."""
+
+    words: Sequence[str]
+    or_count: bool = False
+
+    def read(self, value: nodes.Value) -> str | int:
+        quoted = ", ".join(f'"{word}"' for word in self.words)
+        if not self.or_count:
+            word = _text(value)
+            if word in self.words:
+                return word
+            raise _must_be(f"one of {quoted}")
+        count = whole(value) if isinstance(value, nodes.NumberValue) else None
+        if count is not None and count >= 1:
+            return count
+        if isinstance(value, nodes.StringValue) and value.text in self.words:
+            return value.text
+        raise _must_be(f"{quoted} or a whole number of at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A text or a list of texts, none of them empty, as a tuple."""
+
+    def read(self, value: nodes.Value) -> tuple[str, ...]:
+        values = value.items if isinstance(value, nodes.ListValue) else (value,)
+        texts = tuple(item.text for item in values if isinstance(item, nodes.StringValue) and item.text)
+        if len(texts) != len(values) or not texts:
+            raise _must_be("a text in quotes that is not empty, or a list of such texts")
+        return texts
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    def read(self, value: nodes.Value) -> bool:
+        if not isinstance(value, nodes.BooleanValue):
+            raise _must_be("true or false")
+        return value.value
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression that can be enforced, as the text between its slashes."""
+
+    def read(self, value: nodes.Value) -> str:
+        if not isinstance(value, nodes.RegexValue):
+            raise _must_be("a regular expression between slashes, `/[a-z]+/`")
+        try:
+            parse_regex(value.pattern)
+        except RegexError as problem:
+            shown = value.pattern if len(value.pattern) <= 40 else value.pattern[:37] + "..."
+            headline = f"the regular expression /{shown}/ cannot be enforced: {problem.message}"
+            where = _span_inside(value, problem)
+            raise WrongValue(headline, code="unsupported-regex", span=where, help=problem.help) from None
+        return value.pattern
+
+
+def _must_be(expected: str, *, is_too_large: bool = False) -> WrongValue:
+    return WrongValue(f"{{}} must be {expected}", is_too_large=is_too_large)
+
+
+def _text(value: nodes.Value) -> str:
+    if not isinstance(value, nodes.StringValue):
+        raise _must_be("a text in quotes")
+    return value.text
+
+
+def _span_inside(value: nodes.RegexValue, problem: RegexError) -> Span:
+    """The part of the pattern that causes the problem; the whole pattern if escapes shift its characters."""
+    begin = value.span.start + 1
+    if value.span.end - value.span.start != len(value.pattern) + 2:
+        return value.span
+    start = min(begin + problem.offset, value.span.end - 1)
+    return Span(start, max(start, min(start + problem.length, value.span.end - 1)))
+
+
+# ── signatures and their reader ──────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What an owner takes. One value may have no name: a path, a text, or a range, which sets `min` and `max`."""
+
+    owner: str  # in messages: "`string`", "an array"; "with" for sampling
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    unnamed: tuple[type[nodes.Value], ...] = ()
+    ends: str = ""  # what the ends of a range are, in messages
+    hints: Mapping[str, str] = field(default_factory=dict)  # advice for names that other languages use
+
+    def naming(self, name: str) -> str:
+        """The argument as the subject of a sentence."""
+        return f"`{name}`" if self.owner == "with" else f"`{name}` of {self.owner}"
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments given to one owner, by name; the unnamed argument is under ""."""
+    """The values that were given and are right, by name, each of the kind that its parameter reads.
 
-    owner: str  # "`string`", "an array", "with": the owner's name in messages
-    by_name: dict[str, nodes.Argument]
-    report: Report
+    The node of a value without a name is under "".
+    """
 
-    def has(self, name: str) -> bool:
-        return name in self.by_name
+    signature: Signature
+    nodes: Mapping[str, nodes.Argument]
+    values: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        """The value, or None."""
+        return self.values.get(name)
+
+    def __contains__(self, name: str) -> bool:
+        """Returns True if the argument is given, right or wrong."""
+        return name in self.nodes
 
     def span_of(self, name: str) -> Span:
-        return self.by_name[name].span
+        return self.nodes[name].span
 
-    def integer(self, name: str, *, minimum: int | None = None, maximum: int | None = None) -> int | None:
-        argument = self.by_name.get(name)
-        if argument is None:
-            return None
-        value = whole(argument.value) if isinstance(argument.value, nodes.NumberValue) else None
-        if value is None:
-            is_beyond = isinstance(argument.value, nodes.NumberValue) and why_beyond(argument.value) is not None
-            self._wrong(argument, name, _between(minimum, maximum) if is_beyond else "a whole number")
-            return None
-        if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
-            self._wrong(argument, name, _between(minimum, maximum))
-            return None
-        return value
 
-    def number(self, name: str, *, accept: Callable[[Decimal], bool], expected: str) -> Decimal | None:
-        argument = self.by_name.get(name)
-        if argument is None:
-            return None
-        given = argument.value if isinstance(argument.value, nodes.NumberValue) else None
-        if given is not None and (beyond := why_beyond(given)) is not None:
-            owner = "" if self.owner == "with" else f" of {self.owner}"
-            self.report.add("too-large", f"`{name}`{owner} {beyond}", given.span)
-            return None
-        value = None if given is None else exact(given)
-        if value is None or not accept(value):
-            self._wrong(argument, name, expected)
-            return None
-        return value
+def read_arguments(given: tuple[nodes.Argument, ...], signature: Signature, report: Report) -> Arguments:
+    by_name: dict[str, nodes.Argument] = {}
+    for argument in given:
+        if _is_expected(argument, by_name, signature, report):
+            by_name[argument.name.text if argument.name is not None else ""] = argument
+    values: dict[str, Any] = {}
+    for name, argument in by_name.items():
+        if name:
+            parameter, subject = signature.parameters[name], signature.naming(name)
+            values[name] = read_value(argument.value, parameter, subject, report, whole_span=argument.span)
+        elif isinstance(argument.value, nodes.RangeValue):
+            values[name] = argument.value
+            values.update(_read_range(argument.value, by_name, signature, report))
+        else:
+            values[name] = argument.value
+    return Arguments(signature, by_name, {name: value for name, value in values.items() if value is not None})
 
-    def string(self, name: str) -> str | None:
-        argument = self.by_name.get(name)
-        if argument is None:
-            return None
-        if not isinstance(argument.value, nodes.StringValue):
-            self._wrong(argument, name, "a text in quotes")
-            return None
-        return argument.value.text
 
-    def word(self, name: str, words: Sequence[W]) -> W | None:
-        given = self.string(name)
-        if given is None or given in words:
-            return next((word for word in words if word == given), None)
-        self._wrong(self.by_name[name], name, f"one of {', '.join(map(repr, words))}".replace("'", '"'))
+def read_value(
+    value: nodes.Value,
+    parameter: Parameter,
+    subject: str,
+    report: Report,
+    *,
+    whole_span: Span | None = None,
+    too_large: str = "wrong-argument",
+) -> Any:
+    """The value, or None where it is wrong. `too_large` is the code for a number above a limit.
+
+    An unknown word is marked with its name, in `whole_span`.
+    """
+    try:
+        return parameter.read(value)
+    except WrongValue as wrong:
+        is_kind_wrong = wrong.headline.startswith("{} must be") and not isinstance(value, nodes.NumberValue)
+        report.add(
+            too_large if wrong.is_too_large else wrong.code,
+            wrong.headline.replace("{}", subject, 1),
+            wrong.span or (whole_span if wrong.known else None) or value.span,
+            message=f"this is {KINDS_OF_VALUES[type(value)]}" if is_kind_wrong else "",
+            help=report.suggest(wrong.misspelt, wrong.known, otherwise=wrong.help) if wrong.known else wrong.help,
+        )
         return None
 
-    def count_or_word(self, name: str, words: Sequence[W]) -> int | W | None:
-        argument = self.by_name.get(name)
-        if argument is None:
-            return None
-        count = whole(argument.value) if isinstance(argument.value, nodes.NumberValue) else None
-        if count is not None and count >= 1:
-            return count
-        text = argument.value.text if isinstance(argument.value, nodes.StringValue) else None
-        if text not in words:
-            listed_words = ", ".join(f'"{word}"' for word in words)
-            self._wrong(argument, name, f"{listed_words} or a whole number of at least 1")
-        return next((word for word in words if word == text), None)
 
-    def strings(self, name: str) -> tuple[str, ...]:
-        """An argument that is a text or a list of texts, none of them empty."""
-        argument = self.by_name.get(name)
-        if argument is None:
-            return ()
-        values = argument.value.items if isinstance(argument.value, nodes.ListValue) else (argument.value,)
-        texts = tuple(value.text for value in values if isinstance(value, nodes.StringValue) and value.text)
-        if len(texts) != len(values) or not texts:
-            self._wrong(argument, name, "a text in quotes that is not empty, or a list of such texts")
-            return ()
-        return texts
-
-    def boolean(self, name: str) -> bool:
-        argument = self.by_name.get(name)
-        if argument is None:
-            return False
-        if not isinstance(argument.value, nodes.BooleanValue):
-            self._wrong(argument, name, "true or false")
-            return False
-        return argument.value.value
-
-    def regex(self, name: str) -> str | None:
-        argument = self.by_name.get(name)
-        if argument is None:
-            return None
-        if not isinstance(argument.value, nodes.RegexValue):
-            self._wrong(argument, name, "a regular expression between slashes, `/[a-z]+/`")
-            return None
-        return argument.value.pattern if check_regex(argument.value, self.report) else None
-
-    def path(self) -> nodes.PathValue | None:
-        """The unnamed argument, if it is a name: `verbatim(title)`."""
-        argument = self.by_name.get("")
-        return argument.value if argument is not None and isinstance(argument.value, nodes.PathValue) else None
-
-    def range(self) -> nodes.RangeValue | None:
-        argument = self.by_name.get("")
-        return argument.value if argument is not None and isinstance(argument.value, nodes.RangeValue) else None
-
-    def _wrong(self, argument: nodes.Argument, name: str, expected: str) -> None:
-        self.report.add(
+def _is_expected(
+    argument: nodes.Argument, by_name: Mapping[str, nodes.Argument], signature: Signature, report: Report
+) -> bool:
+    """Returns True if the signature has this argument and it comes for the first time."""
+    name = argument.name.text if argument.name is not None else ""
+    if name in by_name:
+        report.add(
             "wrong-argument",
-            f"`{name}` must be {expected}" if self.owner == "with" else f"`{name}` of {self.owner} must be {expected}",
-            argument.value.span,
-            message=f"this is {KINDS_OF_VALUES[type(argument.value)]}"
-            if not isinstance(argument.value, nodes.NumberValue)
-            else "",
+            f"{f'`{name}`' if name else 'the unnamed argument'} is given to {signature.owner} twice",
+            argument.span,
+            related=[Label(by_name[name].span, "first given here")],
         )
+    elif argument.name is None and not isinstance(argument.value, signature.unnamed):
+        _report_unnamed(argument, signature, report)
+    elif argument.name is not None and name not in signature.parameters:
+        _report_unknown(argument.name, signature, report)
+    else:
+        return True
+    return False
+
+
+def _report_unknown(name: nodes.Name, signature: Signature, report: Report) -> None:
+    known, owner = tuple(signature.parameters), signature.owner
+    report.add(
+        "wrong-argument",
+        f"there is no sampling option `{name.text}`" if owner == "with" else f"{owner} has no limit `{name.text}`",
+        name.span,
+        help=signature.hints.get(name.text)
+        or report.suggest(name.text, known, otherwise=f"it takes {listed(known)}" if known else ""),
+    )
+
+
+def _report_unnamed(argument: nodes.Argument, signature: Signature, report: Report) -> None:
+    owner, known = signature.owner, tuple(signature.parameters)
+    advice = f"{owner} takes {listed(known)}" if known else f"{owner} takes no arguments"
+    if isinstance(argument.value, nodes.NumberValue) and "max" in known:
+        number = argument.value.text
+        advice = f"write `max={number}`"
+        advice += f", or the range `0..{number}`" if nodes.RangeValue in signature.unnamed else ""
+    report.add(
+        "wrong-argument",
+        f"{owner} does not take {KINDS_OF_VALUES[type(argument.value)]} without a name",
+        argument.span,
+        help=advice,
+    )
+
+
+def _read_range(
+    value: nodes.RangeValue, by_name: Mapping[str, nodes.Argument], signature: Signature, report: Report
+) -> dict[str, Any]:
+    """The ends of a range as `min` and `max`."""
+    ends: dict[str, Any] = {}
+    for name, end in (("min", value.low), ("max", value.high)):
+        if end is None:
+            continue
+        if name in by_name:
+            report.add(
+                "wrong-argument",
+                f"{signature.owner} is given both a range and `{name}`",
+                by_name[name].span,
+                help=f"remove `{name}`: the range sets it",
+            )
+        subject = f"{signature.ends} of {signature.owner}"
+        ends[name] = read_value(end, signature.parameters[name], subject, report, too_large="too-large")
+    return ends
+
+
+# ── sampling, and what several owners take ───────────────────────────────────────────────────────────────
+
+TOKENS = Whole(1, MAX_HOLE_TOKENS)
+ITEMS = Whole(0, MAX_ITEMS)
+SAMPLING = Signature(
+    "with",
+    {
+        "temperature": Rate("temperature"),
+        "top_k": Whole(SAMPLING_BOUNDS["top_k"].low, SAMPLING_BOUNDS["top_k"].high),
+        "top_p": Rate("top_p"),
+        "min_p": Rate("min_p"),
+        "repetition_penalty": Rate("repetition_penalty"),
+        "on_truncated": Choice(ON_TRUNCATED),
+        "drafts": Choice(DRAFT_WORDS, or_count=True),
+    },
+    hints={
+        "max": "`max` is a limit of the type: `string(max=40)`",
+        "max_tokens": "the token limit belongs to the type: `string(max=40)`",
+        "stop": '`stop` belongs to the type: `string(stop=":")`',
+        "seed": "the seed belongs to the run, not to the program: `pasta run --seed 7`",
+    },
+)
+
+
+def sampling_hints(example: str) -> dict[str, str]:
+    """Advice for sampling options among the arguments of a type."""
+    return dict.fromkeys(SAMPLING.parameters, f"sampling follows the type: `{example} with (temperature=0.7)`")
 
 
 def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sampling:
-    given = read_arguments(arguments, owner="with", allowed=OPTIONS, report=report, hints=OPTION_HINTS)
-    top_k = SAMPLING_BOUNDS["top_k"]
-    return Sampling(
-        temperature=_number(given, "temperature"),
-        top_k=given.integer("top_k", minimum=top_k.low, maximum=top_k.high),
-        top_p=_number(given, "top_p"),
-        min_p=_number(given, "min_p"),
-        repetition_penalty=_number(given, "repetition_penalty"),
-        on_truncated=given.word("on_truncated", ON_TRUNCATED),
-        drafts=given.count_or_word("drafts", DRAFT_WORDS),
-    )
+    return Sampling(**read_arguments(arguments, SAMPLING, report).values)
 
 
 def report_null(sampling: Sampling | None, type: t.Type, arguments: tuple[nodes.Argument, ...], report: Report) -> None:
@@ -239,23 +424,11 @@ def report_null(sampling: Sampling | None, type: t.Type, arguments: tuple[nodes.
         )
 
 
-def check_regex(value: nodes.RegexValue, report: Report) -> bool:
-    """Whether the pattern can be enforced. If not, a finding points to the part that cannot."""
-    try:
-        parse_regex(value.pattern)
-    except RegexError as problem:
-        report.add(
-            "unsupported-regex",
-            f"the regular expression /{_shortened(value.pattern)}/ cannot be enforced: {problem.message}",
-            _span_inside(value, problem),
-            help=problem.help,
-        )
-        return False
-    return True
+# ── numbers and constants as exact values ────────────────────────────────────────────────────────────────
 
 
 def is_constant(value: nodes.Value) -> bool:
-    """Whether the value is plain data, unlike a name, a range or a regular expression."""
+    """Returns True if the value is plain data, unlike a name, a range or a regular expression."""
     match value:
         case nodes.ListValue(items=items):
             return all(map(is_constant, items))
@@ -291,7 +464,7 @@ def constant(value: nodes.Value) -> JsonValue:
             raise AssertionError("not a constant")
 
 
-def exact(number: NumberValue) -> Decimal | None:
+def exact(number: nodes.NumberValue) -> Decimal | None:
     """The value, or None where its length or its exponent exceeds the limit."""
     if len(number.text) > MAX_NUMBER_DIGITS:
         return None
@@ -301,13 +474,13 @@ def exact(number: NumberValue) -> Decimal | None:
     return value if abs(value.adjusted()) <= MAX_NUMBER_DIGITS else None
 
 
-def whole(number: NumberValue) -> int | None:
+def whole(number: nodes.NumberValue) -> int | None:
     """The value as an integer (`1e3` and `2.0` are integers), or None."""
     value = exact(number)
     return int(value) if value is not None and value == value.to_integral_value() else None
 
 
-def literal_number(number: NumberValue) -> int | Decimal | None:
+def literal_number(number: nodes.NumberValue) -> int | Decimal | None:
     """An integer if it is written as one, otherwise an exact decimal; None where it exceeds the limit."""
     value = exact(number)
     if value is None:
@@ -315,7 +488,7 @@ def literal_number(number: NumberValue) -> int | Decimal | None:
     return int(value) if number.text.lstrip("-").isdigit() else value
 
 
-def why_beyond(number: NumberValue) -> str | None:
+def why_beyond(number: nodes.NumberValue) -> str | None:
     """Why a number has no exact value, as the end of a sentence; None where it has one."""
     if exact(number) is not None:
         return None
@@ -326,45 +499,19 @@ def why_beyond(number: NumberValue) -> str | None:
     return f"exceeds 1e{MAX_NUMBER_DIGITS}, the largest number that can be enforced"
 
 
-def _report_unnamed(
-    argument: nodes.Argument,
-    owner: str,
-    allowed: tuple[str, ...],
-    unnamed: type[nodes.Value] | None,
-    report: Report,
-) -> None:
-    advice = f"{owner} takes {listed(allowed)}" if allowed else f"{owner} takes no arguments"
-    if isinstance(argument.value, nodes.NumberValue) and "max" in allowed:
-        advice = f"write `max={argument.value.text}`" + (
-            f", or the range `0..{argument.value.text}`" if unnamed is nodes.RangeValue else ""
+def check_default(
+    value: nodes.Value, type: t.Type, types: Mapping[str, t.Type], report: Report, *, what: str
+) -> t.Default | None:
+    if not is_constant(value):
+        report.add(
+            "wrong-default",
+            f"{what} is not a constant",
+            value.span,
+            help="write a text, a number, true, false, null, or a list or record of these",
         )
-    report.add(
-        "wrong-argument",
-        f"{owner} does not take {KINDS_OF_VALUES[type(argument.value)]} without a name",
-        argument.span,
-        help=advice,
-    )
-
-
-def _span_inside(value: nodes.RegexValue, problem: RegexError) -> Span:
-    """The part of the pattern that causes the problem; the whole pattern if escapes shift its characters."""
-    begin = value.span.start + 1
-    if value.span.end - value.span.start != len(value.pattern) + 2:
-        return value.span
-    start = min(begin + problem.offset, value.span.end - 1)
-    return Span(start, max(start, min(start + problem.length, value.span.end - 1)))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _between(minimum: int | None, maximum: int | None) -> str:
-    if maximum is None:
-        return f"a whole number of at least {minimum}"
-    return f"a whole number from {minimum or 0:,} to {maximum:,}"
-
-
-def _number(given: Arguments, name: str) -> float | None:
-    value = given.number(name, accept=SAMPLING_BOUNDS[name].accepts, expected=SAMPLING_BOUNDS[name].expected)
-    return None if value is None else float(value)
+        return None
+    default = constant(value)
+    mismatches = find_mismatches(type, default, types)
+    if mismatches:
+        report.add("wrong-default", f"{what} does not fit its type", value.span, message=str(mismatches[0]))
+    return t.Default(write_json(default))

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pastalang.check.lower import Lowering
 from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
 from pastalang.check.report import Report
-from pastalang.check.templates import TemplateChecker
-from pastalang.check.type_facts import Facts, TypeTable, check_branches, report_unenforced_recursion, report_waits
+from pastalang.check.templates import TemplateChecker, check_branches
+from pastalang.check.types import Facts, Lowering, TypeTable, report_unenforced_recursion, report_waits
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
 from pastalang.program import types as t

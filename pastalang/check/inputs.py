@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from pastalang.check.arguments import check_default
 from pastalang.check.modules import INPUT_TYPES, Module
-from pastalang.check.objects import check_default
 from pastalang.check.report import Report
-from pastalang.check.type_facts import LowerType
+from pastalang.check.types import LowerType
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.grammar.messages import OTHER_INPUT_NAMES

@@ -1,4 +1,4 @@
-"""Builds objects, with spreads expanded and `after` resolved, and unions, with their discriminator."""
+"""Builds objects: expands spreads, resolves `after`, and finds fields that wait for one another."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from pastalang.check.arguments import check_sampling, constant, is_constant, report_null
+from pastalang.check.arguments import check_default, check_sampling, report_null
 from pastalang.check.modules import DeclaredType
 from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
-from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.toposort import find_cycle
-from pastalang.values.fit import find_mismatches
-from pastalang.values.json import write_json
-from pastalang.values.overlap import find_discriminator
 
 MAX_SHOWN = 12  # fields of a circle that a message names
 
@@ -235,62 +231,3 @@ class ObjectBuilder:
             if target.text == other:
                 return target.span
         return placed.after[0].span if placed.after else placed.key_span
-
-
-def check_default(
-    value: nodes.Value, type: t.Type, types: Mapping[str, t.Type], report: Report, *, what: str
-) -> t.Default | None:
-    if not is_constant(value):
-        report.add(
-            "wrong-default",
-            f"{what} is not a constant",
-            value.span,
-            help="write a text, a number, true, false, null, or a list or record of these",
-        )
-        return None
-    found = constant(value)
-    mismatches = find_mismatches(type, found, types)
-    if mismatches:
-        report.add("wrong-default", f"{what} does not fit its type", value.span, message=str(mismatches[0]))
-    return t.Default(write_json(found))
-
-
-def build_union(node: nodes.UnionType, lower: Callable[[nodes.TypeNode], t.Type], report: Report) -> t.Type:
-    arms: dict[t.Type, Span] = {}
-    for arm_node in node.arms:
-        lowered = lower(arm_node)
-        for arm in lowered.arms if isinstance(lowered, t.Union) else (lowered,):
-            if arm in arms and arm != t.Anything():
-                _report_duplicate(arm, arm_node.span, arms[arm], report)
-            arms.setdefault(arm, arm_node.span)
-    if len(arms) > MAX_ARMS:
-        report.add("too-large", f"a union of {len(arms):,} alternatives; the limit is {MAX_ARMS:,}", node.span)
-        return t.Anything()
-    if len(arms) == 1:
-        return next(iter(arms))
-    _check_hidden_arms(arms, report)
-    return t.Union(tuple(arms), discriminator=find_discriminator(tuple(arms), allow_defaults=True))
-
-
-def _report_duplicate(arm: t.Type, span: Span, first: Span, report: Report) -> None:
-    what = "this value" if isinstance(arm, t.Literal) else "this type"
-    report.add(
-        "duplicate-arm",
-        f"the union names {what} twice",
-        span,
-        message="named again",
-        related=[Label(first, "first named here")],
-        help="leave one of them out",
-    )
-
-
-def _check_hidden_arms(arms: dict[t.Type, Span], report: Report) -> None:
-    """`any` accepts every value, so the other alternatives have no effect."""
-    if any(isinstance(arm, t.Anything) for arm in arms) and not report.has_errors:
-        span = next(span for arm, span in arms.items() if isinstance(arm, t.Anything))
-        report.add(
-            "duplicate-arm",
-            "`any` covers all other alternatives of this union",
-            span,
-            help="leave the others out, or name the types you mean instead of `any`",
-        )

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
-from pastalang.check.arguments import check_sampling, read_arguments
-from pastalang.check.examples import ExampleWriter
+from pastalang.check.arguments import TOKENS, Signature, check_sampling, read_arguments
+from pastalang.check.built_in_types import policy
 from pastalang.check.inputs import check_inputs
 from pastalang.check.modules import Module
-from pastalang.check.names import Resolver, declared_names
-from pastalang.check.prompts import PromptChecker, check_descriptions, report_hole_outside_answer
+from pastalang.check.names import Resolver, Scope, declared_names
+from pastalang.check.prompts import ExampleWriter, PromptChecker, check_descriptions, report_hole_outside_answer
 from pastalang.check.report import Report
-from pastalang.check.scalars import policy
-from pastalang.check.scopes import Scope
 from pastalang.check.text import TextChecker
-from pastalang.check.type_facts import LowerType
+from pastalang.check.types import LowerType
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
-from pastalang.limits import MAX_HOLE_TOKENS
+from pastalang.limits import MAX_BRANCHES
+from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import (
     AutoBody,
@@ -38,6 +38,8 @@ from pastalang.source import Span
 
 DEFAULT_AUTO_TOKENS = 1_024
 DEFAULT_THOUGHT_TOKENS = 1_024
+THINK = Signature("`think`", {"max": TOKENS})
+AUTO_MESSAGE = Signature("`auto`", {"max": TOKENS})
 
 
 @dataclass(slots=True)
@@ -192,12 +194,11 @@ class TemplateChecker:
             return None
         if not is_answer:
             report_hole_outside_answer(message.role, message.thought.span, self.report)
-        given = read_arguments(message.thought.arguments, owner="`think`", allowed=("max",), report=self.report)
-        return given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS) or DEFAULT_THOUGHT_TOKENS
+        given = read_arguments(message.thought.arguments, THINK, self.report)
+        return given["max"] or DEFAULT_THOUGHT_TOKENS
 
     def _auto(self, body: nodes.AutoBody) -> AutoBody:
-        given = read_arguments(body.arguments, owner="`auto`", allowed=("max",), report=self.report)
-        max_tokens = given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS) or DEFAULT_AUTO_TOKENS
+        max_tokens = read_arguments(body.arguments, AUTO_MESSAGE, self.report)["max"] or DEFAULT_AUTO_TOKENS
         return AutoBody(policy(body.policy.text, body.policy.span, self.report), max_tokens, Sampling())
 
     # ── use ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,3 +243,50 @@ def _leaves_a_choice(type: t.Type) -> bool:
             return any(map(_leaves_a_choice, items))
         case _:
             return True
+
+
+def check_branches(template: Template, report: Report) -> None:
+    for message in template.messages:
+        match message.body:
+            case TextBody(pieces=pieces):
+                count = _in_pieces(pieces)
+            case JsonBody(type=type):
+                count = _in_type(type)
+            case _:
+                count = 0
+        if count > MAX_BRANCHES:
+            report.add(
+                "too-large",
+                f"`{template.name}` may grow to {count:,} branches; the limit is {MAX_BRANCHES:,}",
+                message.span,
+                help="lower the maximum number of items of its nested lists and forks",
+            )
+
+
+def _in_pieces(pieces: tuple[p.Piece, ...]) -> int:
+    return sum(map(_in_piece, pieces))
+
+
+def _in_piece(piece: p.Piece) -> int:
+    match piece:
+        case p.Async(body=body) | p.Each(body=body):
+            return 1 + _in_pieces(body)
+        case p.Fork(maximum=maximum, body=body):
+            return maximum * _in_pieces(body)
+        case p.Text() | p.InputValue() | p.ItemNumber() | p.Hole() | p.Promise() | p.Sync() | p.For() | p.If():
+            return 0
+        case _:
+            assert_never(piece)
+
+
+def _in_type(type: t.Type) -> int:
+    """One branch for each value of a skeleton; a list of objects has one for each field of each item."""
+    match type:
+        case t.Object(fields=fields):
+            return sum(_in_type(field.type) for field in fields)
+        case t.Array(item=t.Object() as item, max_items=most):
+            return 1 + (most or 1) * _in_type(item)
+        case t.Union(arms=arms):
+            return 1 + max((_in_type(arm) for arm in arms), default=0)
+        case _:
+            return 1

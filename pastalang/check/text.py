@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import assert_never
 
-from pastalang.check.arguments import check_sampling, report_null, whole
-from pastalang.check.forks import check_borders, fork_count, tokens_needed
-from pastalang.check.names import Declared, Resolver
+from pastalang.check.arguments import ITEMS, Whole, check_sampling, read_value, report_null, whole
+from pastalang.check.names import Declared, OpenBranch, Promised, Resolver, Scope, Written
 from pastalang.check.report import Report, listed
-from pastalang.check.scopes import OpenBranch, Promised, Scope, Written
-from pastalang.check.type_facts import LowerType, report_waits
+from pastalang.check.types import LowerType, report_waits
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS
@@ -20,6 +18,8 @@ from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.describe import counted
 from pastalang.values.schema.split import has_checks
+
+LENGTH = Whole(0, MAX_HOLE_TOKENS)
 
 
 @dataclass(slots=True)
@@ -194,15 +194,8 @@ class TextChecker:
     def _reserve(self, number: nodes.NumberValue | None) -> int | None:
         if number is None:
             return None
-        value = whole(number)
-        if value is None or not 0 <= value <= MAX_HOLE_TOKENS:
-            self.report.add(
-                "wrong-argument",
-                f"an announced length must be a whole number from 0 to {MAX_HOLE_TOKENS:,}",
-                number.span,
-            )
-            return None
-        return value
+        reserve: int | None = read_value(number, LENGTH, "an announced length", self.report)
+        return reserve
 
     def _agreed_reserve(self, node: nodes.AsyncNode, promised: Promised | None) -> int | None:
         own = self._reserve(node.reserve)
@@ -370,7 +363,7 @@ class TextChecker:
 
 
 def _ends_by_itself(type: t.Type) -> bool:
-    """Whether the text of a value shows where it ends, whatever follows."""
+    """Returns True if the text of a value shows where it ends, whatever follows."""
     match type:
         case t.Boolean() | t.Null() | t.Uuid() | t.Array() | t.Tuple() | t.Map() | t.Object():
             return True
@@ -387,3 +380,159 @@ def _ends_by_itself(type: t.Type) -> bool:
 
 def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeio" else f"a {kind}"
+
+
+# ── forks: how many items they may have ─────────────────────────────────────────────────────────────────
+
+
+def fork_count(node: nodes.ForkNode, report: Report) -> tuple[int, int]:
+    """The minimum and maximum number of items. A wrong count is reported and replaced by a valid one."""
+    if isinstance(node.count, nodes.NumberValue):
+        exactly = _count(node.count, report)
+        low, high = exactly, exactly
+    else:
+        low = _count(node.count.low, report) if node.count.low is not None else 0
+        if node.count.high is None:
+            report.add(
+                "unbounded-fork",
+                f"the fork `{node.name.text}` has no maximum number of items",
+                node.count.span,
+                help=f"give the range an end: `{low}..{low + 5}`",
+            )
+            return low, max(low, 1)
+        high = _count(node.count.high, report)
+    if high == 0:
+        report.add(
+            "unreachable-fork",
+            f"the fork `{node.name.text}` never has an item, so it is never written",
+            node.count.span,
+            help="remove it, or allow at least one item",
+        )
+    elif low > high:
+        report.add(
+            "contradictory-limits",
+            f"a fork of at least {low} and at most {counted(high, 'item')} cannot exist",
+            node.count.span,
+            help="swap the two limits",
+        )
+        return high, low
+    return low, high
+
+
+def _count(number: nodes.NumberValue, report: Report) -> int:
+    count = read_value(number, ITEMS, "the number of items of a fork", report, too_large="too-large")
+    return 1 if count is None else count
+
+
+# ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def tokens_needed(pieces: tuple[p.Piece, ...]) -> int:
+    """The most tokens that the limits in the program allow for the holes of a branch."""
+    return sum(map(_tokens_of, pieces))
+
+
+def _tokens_of(piece: p.Piece) -> int:
+    match piece:
+        case p.Hole(type=type):
+            return _most_tokens(type)
+        case p.Async(reserve=reserve) | p.Each(reserve=reserve):
+            return reserve or 0
+        case p.Fork(maximum=maximum, body=body):
+            return maximum * tokens_needed(body)
+        case p.Text() | p.InputValue() | p.ItemNumber() | p.Promise() | p.Sync() | p.For() | p.If():
+            return 0
+        case _:
+            assert_never(piece)
+
+
+def _most_tokens(type: t.Type) -> int:
+    match type:
+        case t.Union(arms=arms):
+            return max((_most_tokens(arm) for arm in arms), default=0)
+        case t.Object() | t.Boolean() | t.Null() | t.Literal() | t.Temporal() | t.Uuid() | t.Named():
+            return 0
+        case _:
+            return type.max_tokens or 0
+
+
+# ── borders ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_borders(pieces: tuple[nodes.Piece, ...], report: Report) -> None:
+    """Check that the items of a fork begin with text if the model chooses their number, and that the text after
+    the fork begins differently."""
+    for index, piece in enumerate(pieces):
+        match piece:
+            case nodes.ForkNode(body=body):
+                if not isinstance(piece.count, nodes.NumberValue):
+                    _check_fork(piece, pieces[index + 1 :], report)
+                check_borders(body, report)
+            case nodes.AsyncNode(body=body) | nodes.EachNode(body=body):
+                check_borders(body or (), report)
+            case _:
+                pass
+
+
+def _check_fork(node: nodes.ForkNode, rest: tuple[nodes.Piece, ...], report: Report) -> None:
+    assert isinstance(node.count, nodes.RangeValue)
+    low, high = node.count.low, node.count.high
+    if low is not None and high is not None and whole(low) == whole(high):
+        return
+    if not node.body or not (isinstance(node.body[0], nodes.TextPiece) or _is_number(node.body[0])):
+        report.add(
+            "ambiguous-fork",
+            f"the items of the fork `{node.name.text}` do not begin with text",
+            node.span if not node.body else node.body[0].span,
+            help="begin each item with a mark that announces it, such as `- ` or `{n}. `",
+        )
+        return
+    lead, following = _known_prefix(node.body), _known_prefix(rest)
+    if following and (_could_begin(lead, following) or _could_begin(following, lead)):
+        report.add(
+            "ambiguous-fork",
+            f"the text after the fork `{node.name.text}` begins like another item",
+            rest[0].span,
+            message="this could be the next item",
+            related=[Label(node.body[0].span, "an item begins like this")],
+            help="make their first characters different",
+        )
+
+
+def _is_number(piece: nodes.Piece) -> bool:
+    return isinstance(piece, nodes.Reference) and piece.path.text == "n"
+
+
+NUMBER = "\0"  # placeholder for the number of an item: any digits
+
+
+def _known_prefix(pieces: tuple[nodes.Piece, ...]) -> str:
+    """The text at the beginning that is known in advance."""
+    lead = ""
+    for piece in pieces:
+        if isinstance(piece, nodes.TextPiece):
+            lead += piece.text
+        elif _is_number(piece):
+            lead += NUMBER
+        elif not isinstance(piece, nodes.SyncNode | nodes.PromiseNode):
+            break
+    return lead
+
+
+def _could_begin(short: str, long: str) -> bool:
+    """Returns True if `long` may begin with `short`, where the number of an item may be any digits."""
+    at = 0
+    for character in short:
+        if at >= len(long):
+            return False
+        if character == NUMBER:
+            if long[at] != NUMBER and not long[at].isdigit():
+                return False
+            at += 1
+            while at < len(long) and long[at].isdigit():
+                at += 1
+        elif long[at] != character:
+            return False
+        else:
+            at += 1
+    return True

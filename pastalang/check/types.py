@@ -1,26 +1,103 @@
-"""Lowers a written type to a hole type: resolves names, checks limits and expands spreads."""
+"""Lowers written types to hole types: resolves names, expands spreads, checks limits, keeps facts for later checks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import assert_never
+from typing import Protocol, assert_never
 
-from pastalang.check import scalars
-from pastalang.check.arguments import Arguments, literal_number, read_arguments, whole, why_beyond
-from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
-from pastalang.check.objects import ObjectBuilder, build_union
-from pastalang.check.report import Report, listed
-from pastalang.check.schemas import read_schema
-from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_one_hole, report_waits
+from pastalang.check.arguments import (
+    ITEMS,
+    TOKENS,
+    Arguments,
+    Flag,
+    Signature,
+    literal_number,
+    read_arguments,
+)
+from pastalang.check.built_in_types import BUILT_IN_TYPES, built_in_type, check_in_json, regex
+from pastalang.check.modules import DeclaredType, Module
+from pastalang.check.objects import ObjectBuilder
+from pastalang.check.report import Report
+from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.grammar.messages import OTHER_NAMES
-from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
+from pastalang.limits import MAX_ARMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.values.answer_text import has_threads, is_structured
 from pastalang.values.cardinality import count_values
 from pastalang.values.describe import counted
+from pastalang.values.overlap import find_discriminator
+from pastalang.values.token_limits import (
+    ADVICE,
+    is_always_one_hole,
+    unenforced_limit_of_recursion,
+    unenforced_limit_written_in,
+)
+from pastalang.values.unique_places import DIFFER_ADVICE, ambiguous_items
+from pastalang.values.walk import named_types
+
+TUPLE = Signature("a tuple", {"max_tokens": TOKENS})
+ARRAY = Signature(
+    "an array",
+    {"min": ITEMS, "max": ITEMS, "unique": Flag(), "max_tokens": TOKENS},
+    unnamed=(nodes.RangeValue,),
+    ends="the number of items",
+)
+MAP = Signature(
+    "a map", {"min": ITEMS, "max": ITEMS, "max_tokens": TOKENS}, unnamed=(nodes.RangeValue,), ends="the number of items"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VerbatimUse:
+    """A `verbatim` inside a type: the input it copies from, and its place."""
+
+    path: str
+    span: Span
+    module: Module
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A field that waits for a later one."""
+
+    span: Span
+    module: Module
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A lowered type, its size with every name expanded, the inputs it copies from, the fields that wait for later
+    ones, and whether the model opens threads in it."""
+
+    type: t.Type
+    places: int = 1
+    depth: int = 0
+    verbatims: tuple[VerbatimUse, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    has_threads: bool = False
+
+
+class LowerType(Protocol):
+    """Lowers a type of one module. With `in_json` the type belongs to a JSON answer, not to running text."""
+
+    def __call__(self, node: nodes.TypeNode, *, in_json: bool = False) -> Facts: ...
+
+
+@dataclass(slots=True)
+class TypeTable:
+    """The declared types of the program, by key, and the facts about them. Types in `recursive` stay names."""
+
+    facts: dict[str, Facts] = field(default_factory=dict)
+    types: dict[str, t.Type] = field(default_factory=dict)
+    recursive: set[str] = field(default_factory=set)
+
+    def add(self, key: str, facts: Facts) -> None:
+        self.facts[key] = facts
+        self.types[key] = facts.type
 
 
 @dataclass(slots=True)
@@ -69,19 +146,19 @@ class Lowering:
             case nodes.LiteralType():
                 return self._literal(node)
             case nodes.RegexType():
-                return scalars.regex(node, self.report) or t.Anything()
+                return regex(node, self.report) or t.Anything()
             case nodes.ArrayType():
                 return self._array(node, depth)
             case nodes.TupleType():
-                given = read_arguments(node.arguments, owner="a tuple", allowed=("max_tokens",), report=self.report)
+                given = read_arguments(node.arguments, TUPLE, self.report)
                 items = tuple(self._in_one_hole(item, depth + 1) for item in node.items)
-                return t.Tuple(items, max_tokens=_tokens(given))
+                return t.Tuple(items, max_tokens=given["max_tokens"])
             case nodes.MapType():
                 return self._map(node, depth)
             case nodes.ObjectType():
                 return self._object(node, depth)
             case nodes.UnionType():
-                return build_union(node, lambda arm: self.lower(arm, depth + 1), self.report)
+                return _union(node, lambda arm: self.lower(arm, depth + 1), self.report)
             case _:
                 assert_never(node)
 
@@ -116,7 +193,7 @@ class Lowering:
         name = node.name.text
         found = self._built_in(node) if name in BUILT_IN_TYPES else self._use(node, depth)
         if self.in_json:
-            scalars.check_in_json(found, node.span, self.report)
+            check_in_json(found, node.span, self.report)
         return found
 
     def _use(self, node: nodes.NamedType, depth: int) -> t.Type:
@@ -161,55 +238,16 @@ class Lowering:
         return None
 
     def _built_in(self, node: nodes.NamedType) -> t.Type:
-        arguments, report = node.arguments, self.report
-        match node.name.text:
-            case "string":
-                return scalars.string(arguments, report)
-            case "integer":
-                return scalars.integer(arguments, node.span, report)
-            case "number":
-                return scalars.number(arguments, node.span, report)
-            case "auto":
+        type = built_in_type(node, path=self.module.path, folder=self.folder, report=self.report)
+        match type:
+            case t.Verbatim(source=source):
+                span = next(argument.span for argument in node.arguments if argument.name is None)
+                self.verbatims[VerbatimUse(source, span, self.module)] = None
+            case t.String(auto=tags) if tags is not None:
                 self.has_threads = True
-                return scalars.auto(arguments, node.span, report)
-            case "verbatim":
-                return self._verbatim(node)
-            case "schema":
-                return read_schema(node, self.module, self.folder, report) or t.Anything()
-            case "any":
-                return t.Anything(
-                    _tokens(read_arguments(arguments, owner="`any`", allowed=("max",), report=report), "max")
-                )
-            case name:
-                read_arguments(arguments, owner=f"`{name}`", allowed=(), report=report)
-                return _PLAIN[name]
-
-    def _verbatim(self, node: nodes.NamedType) -> t.Type:
-        given = read_arguments(
-            node.arguments, owner="`verbatim`", allowed=("max", "at"), unnamed=nodes.PathValue, report=self.report
-        )
-        path = given.path()
-        if path is None:
-            if not given.has(""):
-                self.report.add(
-                    "wrong-argument",
-                    "`verbatim` does not say what it copies from",
-                    node.span,
-                    help="name an input: `verbatim(title)`",
-                )
-            return t.Anything()
-        self.verbatims[VerbatimUse(path.text, path.span, self.module)] = None
-        return t.Verbatim(path.text, max_tokens=_tokens(given, "max"), at=self._quote_unit(given))
-
-    def _quote_unit(self, given: Arguments) -> t.QuoteUnit:
-        name = given.string("at")
-        units = {unit.value: unit for unit in t.QuoteUnit}
-        if name is not None and name not in units:
-            self.report.add(
-                "wrong-argument", f'`verbatim` has no `at="{name}"`', given.span_of("at"),
-                help=self.report.suggest(name, tuple(units), otherwise=f"it takes {listed(tuple(units))}"),
-            )  # fmt: skip
-        return units.get(name or "", t.QuoteUnit.WORDS)
+            case _:
+                pass
+        return type
 
     # ── values and containers ────────────────────────────────────────────────────────────────────────────
 
@@ -230,21 +268,15 @@ class Lowering:
                 assert_never(node.value)
 
     def _array(self, node: nodes.ArrayType, depth: int) -> t.Type:
-        given = read_arguments(
-            node.arguments,
-            owner="an array",
-            allowed=("min", "max", "unique", "max_tokens"),
-            unnamed=nodes.RangeValue,
-            report=self.report,
-        )
-        minimum, maximum = self._counts(given, node.span, "an array")
+        given = read_arguments(node.arguments, ARRAY, self.report)
+        minimum, maximum = self._counts(given, node.span)
         lower = self._in_one_hole if isinstance(node.item, nodes.ArrayType | nodes.TupleType) else self.lower
         item = lower(node.item, depth + 1)
-        unique = given.boolean("unique")
+        unique = given["unique"] or False
         self._check_unique(item, minimum, unique=unique, span=node.span)
         if isinstance(item, t.Object) and maximum != 0:
             self._check_item_root(item, node.item.span)
-        return t.Array(item, minimum, maximum, unique, _tokens(given))
+        return t.Array(item, minimum, maximum, unique, given["max_tokens"])
 
     def _check_item_root(self, item: t.Object, span: Span) -> None:
         if item.fields and item.fields[0].after:
@@ -266,25 +298,19 @@ class Lowering:
             )
 
     def _map(self, node: nodes.MapType, depth: int) -> t.Type:
-        given = read_arguments(
-            node.arguments,
-            owner="a map",
-            allowed=("min", "max", "max_tokens"),
-            unnamed=nodes.RangeValue,
-            report=self.report,
-        )
-        minimum, maximum = self._counts(given, node.span, "a map")
+        given = read_arguments(node.arguments, MAP, self.report)
+        minimum, maximum = self._counts(given, node.span)
         pattern = self._key_pattern(node.key)
         keys = None if pattern is None else count_values(t.Regex(pattern))
         if keys is not None and 0 < keys < minimum:
             problem = f"{minimum} different keys are required, but at most {keys} match /{pattern}/"
             self.report.add("contradictory-limits", problem, node.key.span)
-        return t.Map(self._in_one_hole(node.value, depth + 1), pattern, minimum, maximum, _tokens(given))
+        return t.Map(self._in_one_hole(node.value, depth + 1), pattern, minimum, maximum, given["max_tokens"])
 
     def _key_pattern(self, key: nodes.NamedType | nodes.RegexType) -> str | None:
         if isinstance(key, nodes.RegexType):
-            found = scalars.regex(key, self.report)
-            return None if found is None else found.pattern
+            type = regex(key, self.report)
+            return None if type is None else type.pattern
         if key.name.text != "string":
             self.report.add(
                 "wrong-argument",
@@ -293,7 +319,8 @@ class Lowering:
                 help="write `{string: T}`, or `{/pattern/: T}` for keys that match a pattern",
             )
             return None
-        limits = scalars.string(key.arguments, self.report)
+        limits = built_in_type(key, path=None, folder=None, report=self.report)
+        assert isinstance(limits, t.String)
         if limits != t.String(pattern=limits.pattern):
             self.report.add(
                 "wrong-argument",
@@ -303,36 +330,16 @@ class Lowering:
             )
         return limits.pattern
 
-    def _counts(self, given: Arguments, span: Span, owner: str) -> tuple[int, int | None]:
-        minimum = given.integer("min", minimum=0, maximum=MAX_ITEMS)
-        maximum = given.integer("max", minimum=0, maximum=MAX_ITEMS)
-        both = given.range()
-        if both is not None:
-            if minimum is not None or maximum is not None:
-                self.report.add("wrong-argument", f"{owner} is given both a range and `min` or `max`", span)
-            minimum, maximum = self._count(both.low, owner), self._count(both.high, owner)
+    def _counts(self, given: Arguments, span: Span) -> tuple[int, int | None]:
+        minimum, maximum = given["min"], given["max"]
         if minimum is not None and maximum is not None and minimum > maximum:
             self.report.add(
                 "contradictory-limits",
-                f"{owner} of at least {minimum} and at most {counted(maximum, 'item')} cannot exist",
-                both.span if both is not None else span,
+                f"{given.signature.owner} of at least {minimum} and at most {counted(maximum, 'item')} cannot exist",
+                given.span_of("") if "" in given else span,
                 help="swap the two limits",
             )
         return minimum or 0, maximum
-
-    def _count(self, end: nodes.NumberValue | None, owner: str) -> int | None:
-        if end is None:
-            return None
-        value = whole(end)
-        if value is None or not 0 <= value <= MAX_ITEMS:
-            is_large = why_beyond(end) is not None or (value is not None and value > MAX_ITEMS)
-            self.report.add(
-                "too-large" if is_large else "wrong-argument",
-                f"the number of items of {owner} must be a whole number from 0 to {MAX_ITEMS:,}",
-                end.span,
-            )
-            return None
-        return value
 
     def _object(self, node: nodes.ObjectType, depth: int) -> t.Object:
         builder = ObjectBuilder(
@@ -379,15 +386,97 @@ class Lowering:
             self.places, self.deepest = 0, 0  # report it once
 
 
-_PLAIN: Mapping[str, t.Type] = {
-    "boolean": t.Boolean(),
-    "null": t.Null(),
-    "date": t.Temporal(t.Moment.DATE),
-    "datetime": t.Temporal(t.Moment.DATETIME),
-    "time": t.Temporal(t.Moment.TIME),
-    "uuid": t.Uuid(),
-}
+# ── unions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tokens(given: Arguments, name: str = "max_tokens") -> int | None:
-    return given.integer(name, minimum=1, maximum=MAX_HOLE_TOKENS)
+def _union(node: nodes.UnionType, lower: Callable[[nodes.TypeNode], t.Type], report: Report) -> t.Type:
+    arms: dict[t.Type, Span] = {}
+    for arm_node in node.arms:
+        lowered = lower(arm_node)
+        for arm in lowered.arms if isinstance(lowered, t.Union) else (lowered,):
+            if arm in arms and arm != t.Anything():
+                _report_duplicate(arm, arm_node.span, arms[arm], report)
+            arms.setdefault(arm, arm_node.span)
+    if len(arms) > MAX_ARMS:
+        report.add("too-large", f"a union of {len(arms):,} alternatives; the limit is {MAX_ARMS:,}", node.span)
+        return t.Anything()
+    if len(arms) == 1:
+        return next(iter(arms))
+    _check_hidden_arms(arms, report)
+    return t.Union(tuple(arms), discriminator=find_discriminator(tuple(arms), allow_defaults=True))
+
+
+def _report_duplicate(arm: t.Type, span: Span, first: Span, report: Report) -> None:
+    what = "this value" if isinstance(arm, t.Literal) else "this type"
+    report.add(
+        "duplicate-arm",
+        f"the union names {what} twice",
+        span,
+        message="named again",
+        related=[Label(first, "first named here")],
+        help="leave one of them out",
+    )
+
+
+def _check_hidden_arms(arms: dict[t.Type, Span], report: Report) -> None:
+    """`any` accepts every value, so the other alternatives have no effect."""
+    if any(isinstance(arm, t.Anything) for arm in arms) and not report.has_errors:
+        span = next(span for arm, span in arms.items() if isinstance(arm, t.Anything))
+        report.add(
+            "duplicate-arm",
+            "`any` covers all other alternatives of this union",
+            span,
+            help="leave the others out, or name the types you mean instead of `any`",
+        )
+
+
+# ── what cannot be inside a value that is written as a whole ─────────────────────────────────────────────
+
+
+def report_waits(waits: Iterable[Wait], report: Report) -> None:
+    for wait in waits:
+        report.for_source(wait.module.source).add(
+            "wait-against-order",
+            "this field waits for a later one, in a value that is written as a whole",
+            wait.span,
+            help="move the field that it waits for before it",
+        )
+
+
+_TELL_APART = "next to the text, the union may have `null`, objects and lists of objects: their first characters differ"
+_PART_OF_ITS_OWN = "make the text a field, or an item of a list without `unique` and `max_tokens`"
+_NOT_RECURSIVE = (
+    "a recursive type is written as a whole: take the text out of it, or write out as many levels as you need"
+)
+
+
+def _report_threads(span: Span, report: Report, advice: str) -> None:
+    """Report a text with threads inside a value that is written as a whole."""
+    headline = "the model cannot open threads inside a value that is written as a whole"
+    report.add("misplaced-auto", headline, span, help=advice)
+
+
+def report_one_hole(type: t.Type, node: nodes.TypeNode, report: Report, *, has_threads: bool) -> None:
+    """Report what cannot be inside a value that is written as a whole, where a program writes its type."""
+    if has_threads and not isinstance(node, nodes.NamedType) and not is_structured(type):
+        _report_threads(node.span, report, _TELL_APART if isinstance(node, nodes.UnionType) else _PART_OF_ITS_OWN)
+    elif isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType) and is_always_one_hole(type):
+        _report_unenforced(type, node.span, report)
+
+
+def _report_unenforced(type: t.Type, span: Span, report: Report) -> None:
+    """Report what cannot be enforced, without the types that it names."""
+    if (problem := unenforced_limit_written_in(type)) is not None:
+        report.add("wrong-argument", problem, span, help=ADVICE)
+    elif (problem := ambiguous_items(type)) is not None:
+        report.add("not-enforceable", problem, span, help=DIFFER_ADVICE)
+
+
+def report_unenforced_recursion(name: str, types: Mapping[str, t.Type], span: Span, report: Report) -> None:
+    """Report what cannot be enforced in a recursive type, which is always written as a whole."""
+    if any(map(has_threads, named_types(t.Named(name), types).values())):
+        _report_threads(span, report, _NOT_RECURSIVE)
+    elif (problem := unenforced_limit_of_recursion(name, types)) is not None:
+        report.add("wrong-argument", problem, span, help=ADVICE)
+    elif (problem := ambiguous_items(t.Named(name), types)) is not None:
+        report.add("not-enforceable", problem, span, help=DIFFER_ADVICE)
