@@ -1,0 +1,221 @@
+"""The `pasta` command: what it prints, what it writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pastalang
+from tests.api.command import Pasta
+from tests.api.engines import mini
+
+COFFEE = '''template coffee(title: text)
+
+user """
+Title: {title}
+"""
+
+assistant json {
+  Brand: verbatim(title, max=12) | null
+  "Net content": verbatim(title, max=12) | null
+}
+'''
+MODULE = """
+from typing import Annotated
+from pydantic import BaseModel, Field
+import pastalang
+
+class Coffee(BaseModel):
+    Brand: Annotated[str, pastalang.Verbatim("text"), pastalang.Tokens(12)] | None
+"""
+TITLES = ["Norvika Coffee, Dark Roast, 12 oz", "Alba Decaf Ground Coffee, 1 lb", "Title without anything"]
+
+
+@pytest.fixture(autouse=True)
+def files(pasta: Pasta, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path.cwd())
+    Path("coffee.pasta").write_text(COFFEE, encoding="utf-8")
+    Path("wrong.pasta").write_text("template t()\nassistant json {a: dat}\n", encoding="utf-8")
+    Path("shop_of_api_tests.py").write_text(MODULE, encoding="utf-8")
+    rows = [json.dumps({"id": number, "text": text, "title": text}) for number, text in enumerate(TITLES)]
+    Path("titles.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is loaded once for these tests, and not by each of their commands."""
+    engine = mini()
+    monkeypatch.setattr(pastalang.Engine, "load", staticmethod(lambda *_, **__: engine))
+
+
+def test_the_version_and_the_help(pasta: Pasta) -> None:
+    assert pasta("--version").out == f"pasta {pastalang.__version__}\n"
+    assert all(word in pasta("--help").out for word in ("check", "plan", "run", "extract", "import"))
+
+
+def test_check(pasta: Pasta) -> None:
+    assert pasta("check", "coffee.pasta").code == 0
+    ended = pasta("check", "coffee.pasta", "wrong.pasta")
+    told = ended.out + ended.error
+    assert ended.code == 1 and "error[unknown-name]" in told and "did you mean `date`" in told
+
+
+def test_check_as_json(pasta: Pasta) -> None:
+    ended = pasta("check", "wrong.pasta", "--format", "json")
+    [found] = ended.json["diagnostics"]
+    assert ended.code == 1 and ended.json["version"] == 1
+    assert (found["code"], found["line"], found["column"], found["help"]) == (
+        "unknown-name",
+        2,
+        20,
+        ["did you mean `date`?"],
+    )
+
+
+def test_exit_codes_of_files_and_of_wrong_usage(pasta: Pasta) -> None:
+    assert pasta("check", "nowhere.pasta").code == 3
+    assert pasta("check").code == 2 and pasta("check", "coffee.pasta", "--fast").code == 2
+    assert pasta("chek").code == 2
+    Path("empty").mkdir()
+    assert pasta("check", "empty").code == 2
+
+
+def test_warnings_count_if_they_are_asked_to(pasta: Pasta) -> None:
+    Path("warns.pasta").write_text(
+        'template t(unused: text)\nuser """Go."""\nassistant json { a: boolean }\n', encoding="utf-8"
+    )
+    assert pasta("check", "warns.pasta").code == 0 and pasta("check", "warns.pasta", "--strict").code == 1
+
+
+def test_explain(pasta: Pasta) -> None:
+    ended = pasta("explain", "unknown-name")
+    assert ended.code == 0 and "unknown-name" in ended.out
+    assert "dependency-cycle" in pasta("explain").out and pasta("explain", "no-such-code").code == 2
+
+
+def test_fmt(pasta: Pasta) -> None:
+    Path("wide.pasta").write_text("template t()\nassistant json {a:boolean}", encoding="utf-8")
+    assert pasta("fmt", "--check", "wide.pasta").code == 1 and "+" in pasta("fmt", "--diff", "wide.pasta").out
+    assert pasta("fmt", "wide.pasta").code == 0
+    assert Path("wide.pasta").read_text("utf-8") == "template t()\n\nassistant json {\n  a: boolean\n}\n"
+    assert pasta("fmt", "--check", "wide.pasta").code == 0 and pasta("fmt", "wrong.pasta").code in (0, 1)
+
+
+def test_plan_in_every_format(pasta: Pasta) -> None:
+    assert "2 values" in pasta("plan", "coffee.pasta").out
+    assert pasta("plan", "coffee.pasta", "--format", "svg").out.startswith("<svg")
+    assert pasta("plan", "coffee.pasta", "--format", "json", "-o", "plan.json").code == 0
+    assert "2 values" in pasta("plan", "plan.json").out
+    for kind in ("mermaid", "dot"):
+        assert "Brand" in pasta("plan", "coffee.pasta", "--format", kind).out
+
+
+def test_plan_says_what_does_not_fit_and_what_differs(pasta: Pasta) -> None:
+    assert pasta("plan", "coffee.pasta", "--positions", "10").code == 1
+    Path("other.pasta").write_text(COFFEE.replace("max=12", "max=9"), encoding="utf-8")
+    assert pasta("plan", "--diff", "coffee.pasta", "coffee.pasta").code == 0
+    ended = pasta("plan", "--diff", "coffee.pasta", "other.pasta")
+    assert ended.code == 1 and "9" in ended.out
+
+
+def test_run(pasta: Pasta) -> None:
+    ended = pasta("run", "coffee.pasta", "-i", f"title={TITLES[0]}")
+    assert ended.code == 0 and ended.json == {"Brand": "Norvika", "Net content": "12 oz"}
+
+
+@pytest.mark.usefixtures("loaded")
+def test_run_as_json_with_a_timeline_and_a_trace(pasta: Pasta) -> None:
+    ended = pasta("run", "coffee.pasta", "-i", f"title={TITLES[0]}", "--json", "--timeline", "--trace", "run.jsonl")
+    assert ended.json["value"]["Brand"] == "Norvika" and ended.json["usage"]["forward_passes"] >= 1
+    assert [one["where"] for one in ended.json["fields"]] == ["Brand", '"Net content"']
+    assert ended.json["fields"][0]["sources"][0]["start"] == 0 and "forward passes" in ended.error
+    assert json.loads(Path("run.jsonl").read_text("utf-8").splitlines()[0])["kind"] == "run"
+
+
+@pytest.mark.usefixtures("loaded")
+def test_run_takes_inputs_from_files(pasta: Pasta) -> None:
+    Path("title.txt").write_text(TITLES[1], encoding="utf-8")
+    Path("inputs.json").write_text(json.dumps({"title": TITLES[0]}), encoding="utf-8")
+    assert pasta("run", "coffee.pasta", "-i", "title=@title.txt").json["Brand"] == "Alba"
+    assert pasta("run", "coffee.pasta", "--inputs", "inputs.json").json["Brand"] == "Norvika"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "kind"),
+    [
+        (["coffee.pasta"], 1, "bad_inputs"),
+        (["coffee.pasta", "-i", "title"], 2, "usage"),
+        (["coffee.pasta", "-i", "title=@nowhere.txt"], 3, "unreadable"),
+        (["nowhere.pasta"], 3, "file-not-found"),
+        (["wrong.pasta"], 1, "unknown-name"),
+        (["coffee.pasta", "-i", "title=x", "--mode", "fast"], 2, "usage"),
+        (["coffee.pasta", "-i", "title=x", "--model", "./no-folder"], 3, "unreadable"),
+    ],
+)
+def test_a_run_that_fails_says_why_in_json(pasta: Pasta, words: list[str], code: int, kind: str) -> None:
+    ended = pasta("run", *words, "--json")
+    assert (ended.code, ended.json["error"]["code"]) == (code, kind)
+    assert ended.json["error"]["message"] and ended.error
+
+
+def test_import_a_model_and_a_schema(pasta: Pasta) -> None:
+    ended = pasta("import", "shop_of_api_tests:Coffee", "-o", "made.pasta")
+    assert ended.code == 0 and pasta("check", "made.pasta").code == 0
+    Path("record.json").write_text(
+        '{"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}', "utf-8"
+    )
+    assert "a: boolean" in pasta("import", "record.json").out
+    assert pasta("import", "shop_of_api_tests:Cofee").code == 2 and pasta("import", "no_such_module:A").code == 3
+
+
+@pytest.mark.usefixtures("loaded")
+def test_extract_writes_a_row_for_each_document(pasta: Pasta) -> None:
+    ended = pasta("extract", "shop_of_api_tests:Coffee", "titles.jsonl", "-o", "out.jsonl", "--json")
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()]
+    assert ended.code == 0 and [row["id"] for row in rows] == ["0", "1", "2"]
+    assert rows[0]["value"] == {"Brand": "Norvika"} and rows[0]["_status"] == "ok"
+    assert rows[0]["_fields"][0]["source"] == "text" and rows[0]["_error"] is None
+
+
+@pytest.mark.usefixtures("loaded")
+def test_extract_goes_on_where_it_was_and_keeps_what_is_there(pasta: Pasta) -> None:
+    words = ("extract", "coffee.pasta", "titles.jsonl", "-o", "out.csv", "--chunk", "1")
+    assert pasta(*words).code == 0
+    written = Path("out.csv").read_text("utf-8")
+    assert pasta(*words).code == 2 and Path("out.csv").read_text("utf-8") == written
+    assert pasta(*words, "--resume").code == 0 and Path("out.csv").read_text("utf-8") == written
+    assert pasta(*words, "--overwrite").code == 0
+
+
+@pytest.mark.usefixtures("loaded")
+def test_bad_rows_have_an_error_and_end_nothing(pasta: Pasta) -> None:
+    Path("bad.jsonl").write_text('{"text": "Alba Coffee"}\nnot json\n{"txt": 1}\n', encoding="utf-8")
+    assert pasta("extract", "shop_of_api_tests:Coffee", "bad.jsonl", "-o", "out.jsonl").code == 0
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()]
+    assert [row["_status"] for row in rows] == ["ok", "error", "error"] and "bad.jsonl:2: it is not JSON" in rows[1][
+        "_error"
+    ]
+    ended = pasta("extract", "shop_of_api_tests:Coffee", "bad.jsonl", "-o", "out2.jsonl", "--on-error", "stop")
+    assert ended.code == 1
+
+
+@pytest.mark.usefixtures("loaded")
+def test_report_writes_a_page(pasta: Pasta) -> None:
+    pasta("extract", "shop_of_api_tests:Coffee", "titles.jsonl", "-o", "out.jsonl")
+    assert pasta("report", "out.jsonl", "titles.jsonl").code == 0
+    [page] = Path().glob("out*.html")
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_models_names_the_default(pasta: Pasta) -> None:
+    [mini, *_] = [one for one in pasta("models", "--json").json["models"] if one["is_default"]]
+    assert mini["name"] == "pasta-mini"
+
+
+def test_evaluate_compares_two_files(pasta: Pasta) -> None:
+    Path("right.jsonl").write_text('{"value": {"a": 1, "b": 2}}\n', encoding="utf-8")
+    Path("given.jsonl").write_text('{"value": {"a": 1, "b": 3}}\n', encoding="utf-8")
+    ended = pasta("evaluate", "right.jsonl", "given.jsonl", "--json")
+    assert ended.code == 0 and ended.json["reported"]["f1"] == 50.0

@@ -1,0 +1,93 @@
+"""How sure a value is, what its type ruled out, and how likely each option was."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import pastalang
+from tests.api.engines import WARM, hashing, json_program, uniform, writing
+
+
+def test_the_confidence_of_one_of_n_equal_options_is_one_nth() -> None:
+    result = uniform().run(json_program('  a: "x" | "y" | "z" | "w"\n  b: boolean'))
+    assert result.field("a").confidence == pytest.approx(1 / 4) and result.field("b").confidence == pytest.approx(1 / 2)
+
+
+def test_confidence_is_the_product_of_the_tokens() -> None:
+    for field in hashing(1).run(json_program("  a: string(max=6)"), sampling=WARM, on_truncated="keep").fields:
+        assert len(field.log_probabilities) == len(field.tokens)
+        assert field.confidence == pytest.approx(math.exp(sum(field.log_probabilities)))
+        assert field.log_probability == pytest.approx(sum(field.log_probabilities))
+
+
+def test_a_value_without_a_choice_is_certain() -> None:
+    result = uniform().run(json_program("  a: integer(7..7)\n  b: boolean"))
+    assert result.field("a").confidence == 1 and result.value["a"] == 7
+
+
+def test_the_temperature_does_not_change_what_a_value_is_worth() -> None:
+    """Confidence is the model's own probability under the type, not that of the draw."""
+    program = json_program('  a: "x" | "y"')
+    engine = hashing(3)
+    found = {}
+    for seed in range(40):
+        result = engine.run(program, seed=seed, sampling=pastalang.Sampling(temperature=4.0))
+        found[result.value["a"]] = result.field("a").confidence
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_what_a_type_ruled_out_is_told_on_demand() -> None:
+    program = json_program("  a: integer(1..5)")
+    plain, told = (writing({'"a": ': '"x"'}).run(program, details=details) for details in (False, True))
+    assert plain.field("a").masked_probability is None and plain.value == told.value
+    masked = told.field("a").masked_probability
+    assert masked is not None and masked[0] > 0.99
+
+
+def test_the_options_of_a_choice_have_their_probabilities() -> None:
+    program = json_program('  a: "red" | "green" | "grey"')
+    options = hashing(5).run(program, details=True).field("a").options
+    assert options is not None and sorted(name for name, _ in options) == ['"green"', '"grey"', '"red"']
+    chances = [chance for _, chance in options]
+    assert chances == sorted(chances, reverse=True) and sum(chances) == pytest.approx(1)
+
+
+def test_the_likeliest_option_is_not_always_the_one_that_was_written() -> None:
+    program = json_program('  a: "red" | "green" | "grey" | "black"')
+    found = [hashing(5).run(program, details=True, seed=seed, sampling=WARM).field("a") for seed in range(12)]
+    assert len({field.value for field in found}) > 1 and len({field.options for field in found}) == 1
+    for field in found:
+        assert dict(field.options or ())[field.text] == pytest.approx(field.confidence)
+
+
+def test_details_change_no_answer() -> None:
+    program = json_program('  a: "red" | "green"\n  b: string(max=5)\n  c: [boolean](max=2)')
+    for seed in range(3):
+        texts = {
+            hashing(2).run(program, seed=seed, sampling=WARM, details=details, on_truncated="keep").text
+            for details in (False, True)
+        }
+        assert len(texts) == 1
+
+
+def test_an_unsure_field_is_decoded_again_and_the_surer_value_stays() -> None:
+    program = json_program("  a: string(max=5)\n  b: boolean")
+    engine = hashing(6)
+    once = engine.run(program, sampling=WARM, on_truncated="keep")
+    again = engine.run(program, sampling=WARM, retry_below=0.999, on_truncated="keep")
+    assert again.usage.attempts >= 1
+    for before, after in zip(once.fields, again.fields, strict=True):
+        assert after.confidence >= before.confidence and (after.attempts > 1 or after.value == before.value)
+
+
+def test_a_field_that_is_sure_enough_is_left_alone() -> None:
+    result = writing({'"a": ': '"hi"'}).run(json_program("  a: string(max=9)"), retry_below=0.5)
+    assert result.usage.attempts == 0 and result.field("a").attempts == 1
+
+
+@pytest.mark.parametrize("threshold", ["a", True, 0, 2])
+def test_a_threshold_is_a_probability(threshold: object) -> None:
+    with pytest.raises(pastalang.BadInputs, match="`retry_below` is a probability"):
+        uniform().run(json_program("  a: boolean"), retry_below=threshold)  # type: ignore[arg-type]

@@ -1,0 +1,171 @@
+"""Values that a limit cuts, runs that do not fit, and models that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import warnings
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel
+
+import pastalang
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import FakeModel
+from tests.api.engines import VOCABULARY, hashing, json_program, text_program, uniform
+
+CUT = json_program(
+    "  name: string(max=4) | null\n  kind: string(max=5)\n  size: integer(1..9)", inputs='t: text = ""', says="{t}."
+)
+
+
+def test_a_cut_value_is_kept_with_one_warning_for_a_call() -> None:
+    with pytest.warns(
+        pastalang.TruncationWarning, match=r"at their limits: name \(4 tokens\), kind \(5 tokens\)"
+    ) as said:
+        result = uniform().run(CUT)
+    assert len(said) == 1 and said[0].filename == __file__
+    assert [str(one) for one in result.truncations] == ["name (4 tokens)", "kind (5 tokens)"] and result.truncated
+    assert isinstance(result.truncations[0], pastalang.Truncation)
+
+
+def test_a_task_and_a_stream_warn_too() -> None:
+    with pytest.warns(pastalang.TruncationWarning):
+        asyncio.run(uniform().arun(CUT))
+    with pytest.warns(pastalang.TruncationWarning):
+        list(uniform().stream(CUT))
+
+
+def test_what_is_asked_for_is_not_warned_of() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pastalang.TruncationWarning)
+        uniform().run(CUT, on_truncated="keep")
+        uniform(on_truncated="keep").run(CUT)
+
+
+def test_a_cut_value_becomes_an_error_with_the_result() -> None:
+    with pytest.raises(pastalang.Truncated, match=r"cut at its limit: name \(4 tokens\), kind \(5 tokens\)") as raised:
+        uniform().run(CUT, on_truncated="raise")
+    assert (raised.value.code, raised.value.field) == ("truncated", "name")
+    assert raised.value.result.value["size"] == 1
+
+
+def test_a_cut_value_becomes_null_where_its_type_has_one() -> None:
+    nullable = json_program(
+        "  name: string(max=4) | null\n  again: string(max=6) | null after name\n  size: integer(1..9)"
+    )
+    result = uniform().run(nullable, on_truncated="null")
+    assert result.value == json.loads(result.text) == {"name": None, "again": None, "size": 1}
+    assert result.field("name").truncated and "cut at its limit of 4 tokens" in str(result.field("name").problem)
+    with pytest.raises(pastalang.Truncated, match=r"kind \(5 tokens\)$"):
+        uniform().run(CUT, on_truncated="null")
+
+
+def test_the_field_goes_before_the_call_and_the_call_before_the_engine() -> None:
+    mixed = json_program('  name: string(max=4) | null with (on_truncated="null")\n  kind: string(max=5)')
+    result = uniform().run(mixed, on_truncated="keep")
+    assert result.value["name"] is None and isinstance(result.value["kind"], str)
+    strict = uniform(on_truncated="raise")
+    assert strict.run(mixed, on_truncated="keep").value == result.value
+    with pytest.raises(pastalang.Truncated, match="kind"):
+        strict.run(mixed)
+
+
+def test_a_model_says_it_with_an_annotation() -> None:
+    class Word(BaseModel):
+        word: Annotated[str | None, pastalang.Tokens(4, on_truncated="null")]
+
+    assert uniform().extract(Word, "x").word is None
+
+
+def test_a_value_inside_a_list_is_named_with_its_item() -> None:
+    lines = json_program("  lines: [{ name: string(max=3), size: integer(1..9) }](2..2)")
+    with pytest.raises(pastalang.Truncated) as raised:
+        uniform().run(lines, on_truncated="raise")
+    assert [one.where for one in raised.value.truncations] == ["lines[0].name", "lines[1].name"]
+
+
+@pytest.mark.parametrize(("limits", "cut"), [("(min=16)", ["lines"]), ("", []), ("(max=2)", []), ("(16..20)", [])])
+def test_a_list_is_cut_by_a_maximum_that_nobody_set(limits: str, cut: list[str]) -> None:
+    """The model stops as soon as it may."""
+    result = uniform().run(json_program(f"  lines: [{{ size: integer(1..9) }}]{limits}"), on_truncated="keep")
+    assert [one.path for one in result.truncations] == cut
+    assert all((one.limit, one.unit) == (len(result.value["lines"]), "item") for one in result.truncations)
+
+
+def test_running_text_is_said_to_be_cut_too() -> None:
+    with pytest.raises(pastalang.Truncated, match=r"where \(3 tokens\)"):
+        uniform().run(text_program("Go: {where: string(max=3)} End."), on_truncated="raise")
+
+
+def test_a_word_that_is_not_one_of_the_three_is_refused() -> None:
+    wrong: Any = "nul"
+    with pytest.raises(pastalang.InputError, match="`on_truncated` must be `keep`, `raise` or `null`, not 'nul'"):
+        uniform().run(CUT, on_truncated=wrong)
+    with pytest.raises(pastalang.InputError, match="`on_truncated` must be"):
+        uniform(on_truncated=wrong)
+    with pytest.raises(pastalang.ProgramError, match="`on_truncated` must be one of"):
+        json_program('  name: string(max=4) with (on_truncated="nul")')
+
+
+def test_what_does_not_fit_into_the_positions_is_told_with_what_to_shorten() -> None:
+    with pytest.raises(pastalang.TooLong, match=re.escape("shorten `t` (200 tokens)")) as raised:
+        hashing(max_position=150).run(CUT, t="x" * 200)
+    assert raised.value.code == "too_long"
+
+
+def test_a_memory_too_small_for_one_branch_is_told() -> None:
+    with pytest.raises(pastalang.OutOfMemory, match="the prompt") as raised:
+        hashing(cells=20).run(CUT, t="a long title that does not fit")
+    assert raised.value.code == "out_of_memory"
+
+
+def test_a_memory_for_one_branch_at_a_time_is_enough() -> None:
+    program = text_program(
+        "{fork point in points ~20}\n{point}: {note: string(max=12)}\n{end}", inputs="points: [text]"
+    )
+    points = [f"point {number}" for number in range(8)]
+    plenty = hashing().run(program, points=points, on_truncated="keep")
+    scarce = hashing(cells=150, prefix_cells=0).run(program, points=points, on_truncated="keep")
+    assert scarce.text == plenty.text and scarce.usage.peak_cells <= 150 < plenty.usage.peak_cells
+
+
+def test_logits_that_are_not_finite_name_the_field_and_the_line() -> None:
+    model = FakeModel(lambda _: [float("nan")] * VOCABULARY, vocabulary=VOCABULARY)
+    with pytest.raises(pastalang.NotFiniteLogits) as raised:
+        pastalang.Engine(model, byte_tokenizer()).run(CUT)
+    assert (raised.value.field, raised.value.line) == ("name", 5) and "name: string(max=4)" in str(raised.value)
+
+
+def test_a_model_that_allows_nothing_is_a_dead_end() -> None:
+    model = FakeModel(lambda _: [-float("inf")] * VOCABULARY, vocabulary=VOCABULARY)
+    with pytest.raises((pastalang.DeadEnd, pastalang.NotFiniteLogits)):
+        pastalang.Engine(model, byte_tokenizer()).run(CUT)
+
+
+def test_an_engine_works_on_after_a_failure() -> None:
+    engine = hashing(max_position=150)
+    with pytest.raises(pastalang.TooLong):
+        engine.run(CUT, t="x" * 200)
+    assert engine.run(CUT, on_truncated="keep").text == hashing().run(CUT, on_truncated="keep").text
+
+
+@pytest.mark.parametrize("limits", [{"chunk": 0}, {"requests": -1}, {"chunk": 1.5}, {"requests": True}])
+def test_limits_that_let_nothing_through_are_refused(limits: Any) -> None:
+    [(name, value)] = limits.items()
+    with pytest.raises(pastalang.BadInputs, match=f"`{name}` must be a whole number of at least 1, not {value}"):
+        pastalang.Limits(**limits)
+
+
+@pytest.mark.parametrize("cells", [0, -1, True, 10.5, "10", None])
+def test_a_memory_that_is_no_number_of_tokens_is_told_before_a_model_is_loaded(cells: Any) -> None:
+    with pytest.raises(pastalang.BadInputs, match="`cells` must be a whole number of at least 1"):
+        pastalang.Engine.load("nobody/nothing", cells=cells)
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
+    model = FakeModel(lambda _: [0.0] * 100, vocabulary=100)
+    with pytest.raises(pastalang.LoadError, match="do not belong together"):
+        pastalang.Engine(model, byte_tokenizer())

@@ -1,0 +1,92 @@
+"""`pasta-mini`, the model that comes with the package: real values of real texts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel
+
+import pastalang
+from tests.api.engines import mini
+
+Quote = Annotated[str, pastalang.Verbatim("text")]
+
+
+class Coffee(BaseModel):
+    Brand: Quote | None
+    RoastType: Quote | None
+    NetContent: Quote | None
+
+
+COFFEE = '''
+template coffee(title: text)
+
+system """
+You extract product attributes. Write null when the listing does not say.
+"""
+
+user """
+Title: {title}
+"""
+
+assistant json {
+  Brand: verbatim(title, max=12) | null
+  "Roast type": verbatim(title, max=12) | null
+  Flavor: verbatim(title, max=12) | null
+  "Net content": verbatim(title, max=12) | null
+}
+'''
+
+
+def test_the_first_page_of_the_documentation_holds() -> None:
+    coffee = pastalang.extract(Coffee, "Title: Norvika Coffee, Dark Roast, 12 oz")
+    assert coffee == Coffee(Brand="Norvika", RoastType="Dark Roast", NetContent="12 oz")
+
+
+def test_a_program_takes_five_passes_and_thirteen_one_after_another() -> None:
+    program = pastalang.compile(COFFEE)
+    parallel = mini().run(program, title="Norvika Coffee, Dark Roast, 12 oz")
+    assert parallel.value == {"Brand": "Norvika", "Roast type": "Dark Roast", "Flavor": None, "Net content": "12 oz"}
+    assert parallel.usage.forward_passes == 5
+    one_by_one = mini().run(program, title="Norvika Coffee, Dark Roast, 12 oz", mode="sequential")
+    assert one_by_one.usage.forward_passes == one_by_one.usage.output_tokens >= 13
+
+
+def test_a_batch_gives_what_each_title_gives_alone() -> None:
+    program = pastalang.compile(COFFEE)
+    titles = [{"title": one} for one in ("Norvika Coffee, Dark Roast, 12 oz", "Alba Decaf Ground Coffee, 1 lb")]
+    found = mini().batch(program, titles)
+    assert [one.value for one in found] == [mini().run(program, one).value for one in titles]  # type: ignore[union-attr]
+
+
+def test_drafts_take_fewer_passes() -> None:
+    program = pastalang.compile(COFFEE)
+    plain, drafted = (mini().run(program, title="Norvika Coffee, Dark Roast, 12 oz", drafts=one) for one in ("off", 8))
+    assert plain.value == drafted.value and drafted.usage.forward_passes < plain.usage.forward_passes
+
+
+def test_a_choice_is_one_of_its_options() -> None:
+    answer: Literal["coffee", "tea"] = mini().extract(Literal["coffee", "tea"], "Alba Decaf Ground Coffee, 1 lb")
+    assert answer in ("coffee", "tea")
+
+
+def test_the_model_is_loaded_once_for_all_calls() -> None:
+    first = pastalang.extract(Coffee, "Title: Alba Decaf Ground Coffee, 1 lb", details=True)
+    assert first.value.Brand in ("Alba", "Alba Decaf") and first.confidence > 0.1
+    assert first.field("NetContent").source is not None
+
+
+@pytest.mark.parametrize("source", ["nowhere/at-all", "./no-folder", "pasta-mni"])
+def test_a_model_that_is_not_there_is_a_load_error(source: str) -> None:
+    with pytest.raises(pastalang.LoadError):
+        pastalang.Engine.load(source)
+
+
+def test_options_of_loading_are_told_apart_from_those_of_a_call() -> None:
+    with pytest.raises(TypeError, match=r"engine\.run\(\.\.\., seed=3\)"):
+        pastalang.Engine.load("pasta-mini", seed=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="did you mean `cells`"):
+        pastalang.Engine.load("pasta-mini", cell=9)  # type: ignore[call-arg]
+    with pytest.raises(pastalang.LoadError, match="did you mean bfloat16"):
+        pastalang.Engine.load("pasta-mini", dtype="bf16")  # type: ignore[arg-type]

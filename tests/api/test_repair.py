@@ -1,0 +1,173 @@
+"""Validators: what they reject is decoded again, what they do not concern stays, and what is raised in the end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, ValidationInfo, field_validator, model_validator
+
+import pastalang
+from tests.api.engines import WARM, hashing, json_program, uniform
+
+FIELDS = json_program("  a: integer(0..9)\n  b: integer(0..9)\n  c: integer(0..9) after a\n  d: string(max=4)")
+WARMLY: dict[str, Any] = {"sampling": WARM, "on_truncated": "keep"}
+
+
+class Even(BaseModel):
+    a: int
+    b: int
+    c: int
+    d: str
+
+    @field_validator("a")
+    @classmethod
+    def judge(cls, a: int) -> int:
+        if a % 2:
+            raise ValueError("only even numbers")
+        return a
+
+
+class Never(Even):
+    @field_validator("b")
+    @classmethod
+    def refuse(cls, b: int) -> int:
+        raise ValueError("nothing is right")
+
+
+def test_a_rejected_field_is_decoded_again_with_what_waits_for_it() -> None:
+    repaired = 0
+    for seed in range(10):
+        plain = hashing(seed).run(FIELDS, seed=seed, **WARMLY)
+        found = hashing(seed).run(FIELDS, seed=seed, model=Even, repair=20, **WARMLY)
+        assert isinstance(found.value, Even) and found.value.a % 2 == 0
+        assert (found.value.b, found.value.d) == (plain.value["b"], plain.value["d"])
+        again = {field.where: field.attempts for field in found.fields if field.attempts > 1}
+        assert again.keys() in (set(), {"a"}, {"a", "c"}) and bool(again) == bool(plain.value["a"] % 2)
+        assert found.usage.repair_tokens < found.usage.output_tokens
+        repaired += bool(again)
+    assert repaired >= 3
+
+
+def test_what_stays_wrong_is_raised_with_everything() -> None:
+    with pytest.raises(pastalang.Invalid, match=r"the answer is not valid: b: .*nothing is right") as raised:
+        uniform().run(FIELDS, model=Never, repair=2, on_truncated="keep")
+    error = raised.value
+    assert (error.code, error.field) == ("invalid", "b") and error.problems[0].attempts == 3
+    assert error.result.field("b").attempts == 3 and error.result.usage.output_tokens
+
+
+def test_an_answer_that_stays_wrong_can_be_kept() -> None:
+    found = uniform().run(FIELDS, model=Never, keep_invalid=True, on_truncated="keep")
+    assert [problem.where for problem in found.problems] == ["b"] and isinstance(found.problems[0], pastalang.Problem)
+    assert "nothing is right" in str(found.field("b").problem) and found.field("a").problem is None
+
+
+def test_without_attempts_nothing_is_decoded_again() -> None:
+    with pytest.raises(pastalang.Invalid) as raised:
+        uniform().run(FIELDS, model=Never, on_truncated="keep")
+    assert raised.value.result.usage.repair_passes == 0
+
+
+def test_a_rule_over_several_fields_decodes_those_that_it_reads() -> None:
+    class Sum(BaseModel):
+        a: int
+        b: int
+        c: int
+        d: str
+
+        @model_validator(mode="after")
+        def adds_up(self) -> Sum:
+            if self.a + self.b < 8:
+                raise ValueError("a and b are too small")
+            return self
+
+    found = hashing(2).run(FIELDS, model=Sum, repair=30, **WARMLY)
+    assert found.value.a + found.value.b >= 8 and found.field("d").attempts == 1
+
+
+def test_an_item_of_a_list_is_decoded_again_alone() -> None:
+    class Line(BaseModel):
+        what: Literal["x", "y"]
+        count: int
+
+        @field_validator("count")
+        @classmethod
+        def judge(cls, count: int) -> int:
+            if count > 4:
+                raise ValueError("too many")
+            return count
+
+    class Bill(BaseModel):
+        lines: list[Line]
+
+    program = json_program('  lines: [{ what: "x" | "y", count: integer(0..9) }](3..3)')
+    for seed in range(4):
+        found = hashing(seed).run(program, model=Bill, repair=20, seed=seed, **WARMLY)
+        assert all(line.count <= 4 for line in found.value.lines)
+        assert {field.path for field in found.fields if field.attempts > 1} <= {"lines[].count"}
+
+
+def test_the_model_reads_why_a_value_was_rejected() -> None:
+    events = list(uniform().stream(FIELDS, model=Never, repair=1, on_truncated="keep"))
+    again = [event for event in events if isinstance(event, pastalang.FieldAgain)]
+    assert [one.where for one in again] == ["b"] and "nothing is right" in again[0].reason
+    with pytest.raises(pastalang.Invalid) as raised:
+        uniform().run(FIELDS, model=Never, repair=1, on_truncated="keep")
+    assert any("// not accepted: nothing is right" in one.text for one in raised.value.result.trace.fed)
+
+
+def test_the_same_seed_gives_the_same_attempts_in_any_batch() -> None:
+    alone = hashing(1).run(FIELDS, model=Even, repair=20, seed=4, **WARMLY)
+    first, second = hashing(1).batch(FIELDS, [{}, {}], model=Even, repair=20, seed=4, **WARMLY)
+    for found in (first, second):
+        assert isinstance(found, pastalang.Result)
+        assert found.text == alone.text and found.usage.attempts == alone.usage.attempts
+
+
+def test_each_of_stacked_documents_is_judged_alone() -> None:
+    program = json_program("  a: integer(0..9)", inputs="each t: text", says="{t}.")
+
+    class Small(BaseModel):
+        a: Annotated[int, "small"]
+
+        @field_validator("a")
+        @classmethod
+        def judge(cls, a: int) -> int:
+            if a > 5:
+                raise ValueError("too large")
+            return a
+
+    found = hashing(3).run(program, t=["x", "y", "z"], model=Small, repair=20, **WARMLY)
+    assert len(found.value) == 3 and all(one.a <= 5 for one in found.value)
+
+
+def test_a_validator_that_breaks_ends_its_own_request_only() -> None:
+    class Broken(Even):
+        @field_validator("d")
+        @classmethod
+        def fail(cls, d: str, info: ValidationInfo) -> str:
+            raise RuntimeError("a bug of mine")
+
+    engine = uniform()
+    with pytest.raises(pastalang.ValidatorFailed, match="a bug of mine"):
+        engine.run(FIELDS, model=Broken, on_truncated="keep")
+    assert engine.run(FIELDS, on_truncated="keep").value
+
+
+def test_a_check_of_a_schema_is_repaired_too() -> None:
+    schema = '{"enum": ["a", "b", "c", "d"], "not": {"pattern": "[ab]"}}'
+    program = json_program(f'  a: schema("""{schema}""", max_tokens=20)')
+    for seed in range(4):
+        assert hashing(seed).run(program, seed=seed, repair=30, **WARMLY).value["a"] in ("c", "d")
+
+
+@pytest.mark.parametrize("options", [{"repair": 2}, {"keep_invalid": True}])
+def test_without_a_validator_there_is_nothing_to_repair(options: Any) -> None:
+    with pytest.raises(pastalang.BadInputs, match="without `model` nothing is checked"):
+        uniform().run(FIELDS, **options)
+
+
+def test_a_number_of_attempts_is_one() -> None:
+    with pytest.raises(pastalang.BadInputs, match="`repair` is a number of attempts"):
+        uniform().run(FIELDS, model=Even, repair=-1)

@@ -1,0 +1,120 @@
+"""JSON Schemas in, values that a validator accepts out; and the schema of an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+import pastalang
+from tests.api.engines import WARM, hashing, json_program, writing
+
+SCHEMAS: dict[str, Any] = {
+    "record": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 6},
+            "size": {"enum": ["S", "M", "L", None]},
+            "count": {"type": "integer", "minimum": 1, "exclusiveMaximum": 10},
+        },
+        "required": ["name", "size", "count"],
+        "additionalProperties": False,
+    },
+    "list": {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 3},
+    "unique": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "uniqueItems": True, "minItems": 2, "maxItems": 3},
+    "tuple": {"type": "array", "prefixItems": [{"type": "boolean"}, {"const": 3}], "items": False, "minItems": 2},
+    "pattern": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]+$", "maxLength": 8},
+    "number": {"type": "number", "minimum": 0, "maximum": 1, "multipleOf": 0.25},
+    "date": {"type": "string", "format": "date"},
+    "any of": {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 3, "maximum": 5}]},
+    "one of": {"oneOf": [{"enum": [1, 2, 3]}, {"enum": [3, 4]}]},
+    "all of": {"allOf": [{"type": "integer", "minimum": 2}, {"maximum": 4}]},
+    "not": {"enum": ["a", "b"], "not": {"const": "a"}},
+    "map": {"type": "object", "additionalProperties": {"type": "boolean"}, "minProperties": 1, "maxProperties": 2},
+    "optional": {"properties": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}, "required": ["a"]},
+    "reference": {"$ref": "#/$defs/tree", "$defs": {"tree": {
+        "type": "object", "properties": {"left": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}},
+        "required": ["left"], "additionalProperties": False,
+    }}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_answer_is_valid_under_its_schema(name: str) -> None:
+    schema = SCHEMAS[name]
+    program = pastalang.from_schema(json.dumps(schema))
+    for seed in range(3):
+        result = hashing(seed).run(program, text="Go.", sampling=WARM, seed=seed, on_truncated="keep")
+        jsonschema.Draft202012Validator(schema).validate(json.loads(result.text))
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMAS if name not in ("not", "one of")])
+def test_a_schema_survives_the_way_through_a_program(name: str) -> None:
+    """What the answer's own schema accepts, the schema it was made from accepts too."""
+    program = pastalang.from_schema(json.dumps(SCHEMAS[name]))
+    again = json.loads(json.dumps(pastalang.schema_of(program), default=float))
+    result = hashing(1).run(program, text="Go.", sampling=WARM, on_truncated="keep")
+    jsonschema.Draft202012Validator(again).validate(json.loads(result.text))
+
+
+def test_a_schema_can_stand_in_a_program(tmp_path: Any) -> None:
+    (tmp_path / "size.json").write_text(json.dumps({"enum": ["S", "M"]}), encoding="utf-8")
+    (tmp_path / "t.pasta").write_text('template t()\nassistant json { size: schema("size.json") }\n', encoding="utf-8")
+    assert writing({'"size": ': '"M"'}).run(tmp_path / "t.pasta").value == {"size": "M"}
+    inline = json_program('  size: schema("""{"type": "integer", "minimum": 4, "maximum": 5}""")')
+    assert hashing().run(inline).value["size"] in (4, 5)
+
+
+def test_the_schema_of_an_answer_is_exact() -> None:
+    schema = pastalang.schema_of(
+        json_program('  a: number(min=0, max=0.1)\n  b: "x" | "y" | null\n  c: [boolean](max=3)')
+    )
+    written = json.loads(json.dumps(schema, default=float))
+    assert list(written["properties"]) == ["a", "b", "c"] and written["additionalProperties"] is False
+    valid = jsonschema.Draft202012Validator(written).is_valid
+    assert valid({"a": 0.1, "b": None, "c": [True]})
+    assert not valid({"a": 0.2, "b": None, "c": []}) and not valid({"a": 0, "b": "z", "c": []}) and not valid({"a": 0})
+
+
+REFUSED = [
+    ('{"type": "strnig"}', "strnig"),
+    ('{"propertys": {}}', "properties"),
+    ('{"type": "string", "pattern": "(?=a)"}', "look"),
+    ('{"$ref": "https://elsewhere.org/a.json"}', "elsewhere"),
+    ('{"$ref": "#/$defs/a"}', "a"),
+    ('{"type": "object"', "JSON"),
+    ('{"minimum": 5, "maximum": 1, "type": "integer"}', "no integer lies between the bounds"),
+]
+
+
+@pytest.mark.parametrize(("schema", "said"), REFUSED, ids=[schema for schema, _ in REFUSED])
+def test_a_schema_that_cannot_be_kept_is_refused_by_name(schema: str, said: str) -> None:
+    with pytest.raises(pastalang.PastaError, match=said):
+        pastalang.from_schema(schema)
+
+
+def test_steps_that_narrow_a_schema_are_noted() -> None:
+    program = pastalang.from_schema('{"type": "object", "properties": {"a": {"type": "boolean"}}}')
+    assert program.notes
+
+
+def test_a_schema_is_given_as_text() -> None:
+    with pytest.raises(TypeError, match=r"json\.dumps writes it"):
+        pastalang.from_schema({"type": "boolean"})  # type: ignore[arg-type]
+
+
+def test_running_text_has_no_schema_and_no_model() -> None:
+    text = pastalang.compile('template t()\nassistant text """{a: string(max=3)}"""')
+    with pytest.raises(pastalang.InputError, match="running text"):
+        pastalang.schema_of(text)
+    with pytest.raises(pastalang.InputError, match="running text"):
+        pastalang.model_of(text)
+
+
+def test_of_several_templates_one_is_named() -> None:
+    two = pastalang.compile("template one()\nassistant json {a: boolean}\ntemplate two()\nassistant json {b: boolean}")
+    assert list(pastalang.model_of(two, template="two").model_fields) == ["b"]
+    with pytest.raises(pastalang.InputError, match="several templates"):
+        pastalang.schema_of(two)

@@ -1,0 +1,114 @@
+"""Events while a program runs, and what becomes of a run that is left early."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+import pastalang
+from pastalang import Done, Failed, FieldDone, FieldStarted, Joined, TextDelta
+from tests.api.engines import WARM, hashing, json_program, text_program, writing
+
+PRODUCT = json_program(
+    "  brand: string(max=8) | null\n  kind: 'tv' | 'phone'\n  tags: [{ name: string(max=4) }](max=2)\n"
+    "  headline: string(max=6) after brand".replace("'", '"')
+)
+WARMLY: dict[str, Any] = {"sampling": WARM, "on_truncated": "keep"}
+
+
+def test_the_events_add_up_to_the_result() -> None:
+    *events, done = hashing(1).stream(PRODUCT, **WARMLY)
+    assert isinstance(done, Done) and done.result.text == hashing(1).run(PRODUCT, **WARMLY).text
+    for field in done.result.fields:
+        own = [one for one in events if not isinstance(one, Joined) and one.where == field.where]
+        assert isinstance(own[0], FieldStarted) and isinstance(own[-1], FieldDone)
+        assert "".join(one.text for one in own if isinstance(one, TextDelta)) == own[-1].text == field.text
+        assert own[-1].truncated == field.truncated
+
+
+def test_fields_are_told_while_others_are_still_written() -> None:
+    events = list(hashing(1).stream(PRODUCT, **WARMLY))
+    done = [one.where for one in events if isinstance(one, FieldDone)]
+    started = [one.where for one in events if isinstance(one, FieldStarted)]
+    assert done.index("kind") < done.index("headline") and set(done) == set(started)
+    first_end = next(index for index, one in enumerate(events) if isinstance(one, FieldDone))
+    assert {one.where for one in events[:first_end] if isinstance(one, FieldStarted)} >= {"brand", "kind"}
+
+
+def test_a_join_is_an_event() -> None:
+    program = text_program("A: {async a: string(max=3)} B\n{sync}\nC: {c: string(max=3)}")
+    [joined] = [one for one in hashing().stream(program, **WARMLY) if isinstance(one, Joined)]
+    assert joined.where == "main" and joined.joined == ("a",)
+
+
+def test_a_failed_run_ends_with_its_error() -> None:
+    *_, last = writing({'"a": ': '"abcdefgh"'}).stream(json_program("  a: string(max=4)"), on_truncated="raise")
+    assert isinstance(last, Failed) and isinstance(last.error, pastalang.Truncated) and last.error.field == "a"
+
+
+def test_a_mistake_in_the_call_is_raised_and_not_an_event() -> None:
+    with pytest.raises(pastalang.BadInputs, match="titel"):
+        hashing().stream(PRODUCT, {"titel": "x"})
+
+
+def test_nothing_runs_before_the_first_event_is_taken() -> None:
+    asked: list[str] = []
+    stream = writing(lambda seen: asked.append(seen) or "").stream(PRODUCT, **WARMLY)  # type: ignore[func-returns-value]
+    assert asked == []
+    next(stream)
+    assert asked
+
+
+def test_a_value_that_is_decoded_again_voids_its_events() -> None:
+    events = list(hashing(6).stream(PRODUCT, retry_below=0.9999, **WARMLY))
+    again = [index for index, one in enumerate(events) if isinstance(one, pastalang.FieldAgain)]
+    done = events[-1]
+    assert again and isinstance(done, Done)
+    for field in done.result.fields:
+        void = max((index for index in again if events[index].where == field.where), default=-1)  # type: ignore[union-attr]
+        told = [one for one in events[void + 1 :] if isinstance(one, TextDelta) and one.where == field.where]
+        assert "".join(one.text for one in told) == field.text
+
+
+@pytest.mark.parametrize("taken", [0, 1, 5, 20])
+def test_a_stream_that_is_closed_early_leaves_the_engine_as_it_was(taken: int) -> None:
+    engine = hashing(1)
+    stream = engine.stream(PRODUCT, **WARMLY)
+    for _ in range(taken):
+        next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    assert engine.run(PRODUCT, **WARMLY).text == hashing(1).run(PRODUCT, **WARMLY).text
+
+
+def test_streams_that_are_read_in_turn_give_what_each_gives_alone() -> None:
+    engine = hashing(1)
+    streams = [engine.stream(PRODUCT, seed=seed, **WARMLY) for seed in range(3)]
+    found: list[Any] = [None] * 3
+    while any(one is None for one in found):
+        for number, stream in enumerate(streams):
+            event = next(stream, None)
+            found[number] = event.result.text if isinstance(event, Done) else found[number]
+    assert found == [hashing(1).run(PRODUCT, seed=seed, **WARMLY).text for seed in range(3)]
+
+
+def test_the_stream_for_asyncio_has_the_same_events() -> None:
+    async def events() -> list[Any]:
+        return [event async for event in hashing(1).astream(PRODUCT, **WARMLY)]
+
+    *found, done = asyncio.run(events())
+    *wanted, end = hashing(1).stream(PRODUCT, **WARMLY)
+    assert found == wanted and done.result.text == end.result.text  # type: ignore[union-attr]
+
+
+def test_leaving_an_asynchronous_stream_cancels_the_run() -> None:
+    engine = hashing(1)
+
+    async def leave() -> str:
+        async with aclosing(engine.astream(PRODUCT, **WARMLY)) as stream:
+            await anext(stream)
+        return (await engine.arun(PRODUCT, seed=2, **WARMLY)).text
+
+    assert asyncio.run(leave()) == hashing(1).run(PRODUCT, seed=2, **WARMLY).text
