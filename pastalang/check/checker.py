@@ -12,10 +12,10 @@ from pastalang.check.templates import TemplateChecker, check_branches
 from pastalang.check.types import Facts, Lowering, TypeTable, report_unenforced_recursion, report_waits
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
+from pastalang.graphs import DependencyGraph
 from pastalang.program import types as t
 from pastalang.program.program import Program, Template
 from pastalang.source import Source, Span
-from pastalang.toposort import components
 from pastalang.values.cardinality import alternatives_of_themselves, types_without_values
 
 
@@ -36,11 +36,13 @@ def check_file(source: Source, file: nodes.File, *, path: Path | None, parse: Pa
     return _Checker(root, loader, report).check()
 
 
-@dataclass(slots=True)
 class _Checker:
-    root: Module
-    loader: Loader
-    report: Report
+    def __init__(self, root: Module, loader: Loader, report: Report) -> None:
+        self.root = root
+        self.loader = loader
+        self.report = report
+        self.declared = {declared.key: declared for module in reversed(loader.order) for declared in module.own_types()}
+        self.graph = DependencyGraph({key: _named_types(declared) for key, declared in self.declared.items()})
 
     def check(self) -> Checked:
         table = self._lower_types()
@@ -54,28 +56,20 @@ class _Checker:
         }
         self._check_unused_types(used)
         program = Program(self.root.source, dict(table.types), templates, spans)
-        found = sorted(self.report.found, key=_place)
-        return Checked(None if self.report.has_errors else program, tuple(found))
+        diagnostics = sorted(self.report.diagnostics, key=lambda diagnostic: (diagnostic.source.name, diagnostic.span))
+        return Checked(None if self.report.has_errors else program, tuple(diagnostics))
 
     # ── types ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _declared(self) -> Iterator[DeclaredType]:
-        for module in reversed(self.loader.order):
-            yield from module.own_types()
-
     def _lower_types(self) -> TypeTable:
         """Lower every declared type after the types it names. Types that name each other in a circle stay names."""
-        declared = {one.key: one for one in self._declared()}
-        needs = {key: _named_types(one) for key, one in declared.items()}
-        table = TypeTable()
-        for group in components(needs):
-            if len(group) > 1 or group[0] in needs[group[0]]:
-                table.recursive.update(group)
+        table = TypeTable(recursive=set(self.graph.on_circles))
+        for group in self.graph.groups:
             for key in group:
-                table.add(key, self._lower(declared[key], table))
+                table.add(key, self._lower(self.declared[key], table))
                 if key in table.recursive:
                     report_waits(table.facts[key].waits, self.report)
-        ordered = {key: table.facts[key] for key in declared}
+        ordered = {key: table.facts[key] for key in self.declared}
         return TypeTable(ordered, {key: facts.type for key, facts in ordered.items()}, table.recursive)
 
     def _lower(self, declared: DeclaredType, table: TypeTable) -> Facts:
@@ -95,9 +89,8 @@ class _Checker:
         return Lowering(module, table, self.report.for_source(module.source), self.loader.folder)
 
     def _check_own_alternatives(self, table: TypeTable) -> None:
-        by_key = {one.key: one for one in self._declared()}
         for key in alternatives_of_themselves(table.types):
-            declared = by_key[key]
+            declared = self.declared[key]
             self.report.for_source(declared.module.source).add(
                 "impossible-type",
                 f"`{declared.node.name.text}` is one of its own alternatives",
@@ -108,23 +101,20 @@ class _Checker:
 
     def _check_recursive_types(self, table: TypeTable) -> None:
         """Check one type of each circle: the walk meets all others."""
-        by_key = {one.key: one for one in self._declared()}
-        needs = {key: _named_types(by_key[key]) for key in table.types}
         met: set[str] = set()
         for key in table.types:
             if key in table.recursive and key not in met:
-                met |= _closure({key}, needs)
-                declared = by_key[key]
+                met |= self.graph.all_needed_by({key})
+                declared = self.declared[key]
                 report = self.report.for_source(declared.module.source)
                 report_unenforced_recursion(key, table.types, declared.node.name.span, report)
 
     def _check_impossible_types(self, table: TypeTable) -> None:
-        by_key = {one.key: one for one in self._declared()}
         for key in types_without_values(table.types):
             if key not in table.recursive:
                 continue
-            node = by_key[key].node
-            self.report.for_source(by_key[key].module.source).add(
+            node = self.declared[key].node
+            self.report.for_source(self.declared[key].module.source).add(
                 "impossible-type",
                 f"no value of `{node.name.text}` could ever end",
                 node.name.span,
@@ -163,7 +153,7 @@ class _Checker:
         """Report types that no template of this file uses. A file without templates is there to be imported."""
         if not self.root.templates:
             return
-        reached = _closure(used, {one.key: _named_types(one) for one in self._declared()})
+        reached = self.graph.all_needed_by(used)
         for name, declared in self.root.types.items():
             if declared.key in reached:
                 continue
@@ -179,47 +169,10 @@ def _named_types(declared: DeclaredType) -> list[str]:
 
 
 def _names_in(node: nodes.TypeNode) -> Iterator[str]:
-    match node:
-        case nodes.NamedType(name=name):
-            yield name.text
-        case nodes.ArrayType(item=item):
-            yield from _names_in(item)
-        case nodes.TupleType(items=items):
-            for item in items:
-                yield from _names_in(item)
-        case nodes.MapType(value=value):
-            yield from _names_in(value)
-        case nodes.UnionType(arms=arms):
-            for arm in arms:
-                yield from _names_in(arm)
-        case nodes.ObjectType(members=members):
-            for member in members:
-                yield from _names_in_member(member)
-        case nodes.LiteralType() | nodes.RegexType():
-            pass
-
-
-def _names_in_member(member: nodes.Member) -> Iterator[str]:
-    match member:
-        case nodes.FieldNode(type=type):
-            yield from _names_in(type)
-        case nodes.SequentialGroup(members=inner):
-            for field in inner:
-                yield from _names_in(field.type)
-        case nodes.Spread(name=name):
-            yield name.text
-
-
-def _closure(start: set[str], needs: dict[str, list[str]]) -> set[str]:
-    reached, frontier = set(start), list(start)
-    while frontier:
-        frontier = [other for name in frontier for other in needs.get(name, ()) if other not in reached]
-        reached.update(frontier)
-    return reached
-
-
-def _place(found: Diagnostic) -> tuple[str, Span]:
-    return found.source.name, found.span
+    if isinstance(node, nodes.NamedType):
+        yield node.name.text
+    for inner in nodes.inner_types(node):
+        yield from _names_in(inner)
 
 
 def field_spans(

@@ -106,7 +106,7 @@ class Loader:
                 "bad-import", f"there is no file {node.path.text} to import from", node.path.span, help=self._near(node)
             )
             return None
-        self.report.found.extend((*reading.diagnostics, *problems))
+        self.report.diagnostics.extend((*reading.diagnostics, *problems))
         if file is None:
             report.add("bad-import", f"{node.path.text} cannot be imported: it has errors of its own", node.path.span)
             return None

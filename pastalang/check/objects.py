@@ -11,9 +11,9 @@ from pastalang.check.modules import DeclaredType
 from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
+from pastalang.graphs import find_cycle
 from pastalang.program import types as t
 from pastalang.source import Span
-from pastalang.toposort import find_cycle
 
 MAX_SHOWN = 12  # fields of a circle that a message names
 

@@ -266,18 +266,12 @@ def _in_type(node: nodes.TypeNode, module: Module, outer: Span | None, seen: set
             if declared.node.description is not None:
                 yield name.text, place or declared.node.description.span
             yield from _in_type(declared.node.type, declared.module, place, seen)
-        case nodes.ArrayType(item=item):
-            yield from _in_type(item, module, outer, seen)
-        case nodes.MapType(value=value):
-            yield from _in_type(value, module, outer, seen)
-        case nodes.TupleType(items=parts) | nodes.UnionType(arms=parts):
-            for part in parts:
-                yield from _in_type(part, module, outer, seen)
         case nodes.ObjectType(members=members):
             for member in members:
                 yield from _in_member(member, module, outer, seen)
-        case nodes.LiteralType() | nodes.RegexType():
-            pass
+        case _:
+            for inner in nodes.inner_types(node):
+                yield from _in_type(inner, module, outer, seen)
 
 
 def _in_member(
@@ -312,7 +306,7 @@ class ExampleWriter:
 
     def messages(self, node: nodes.Message, body: nodes.ExampleBody) -> tuple[Message, ...]:
         """The messages of an example; none, with findings, where it is wrong."""
-        before = len(self.report.found)
+        before = len(self.report.diagnostics)
         if not self.repeated:
             self.report.add(
                 "wrong-example",
@@ -323,7 +317,7 @@ class ExampleWriter:
         given = self._given(body)
         values = self._values(body, given)
         written = self._answer(body, given, values)
-        if len(self.report.found) > before or written is None:
+        if len(self.report.diagnostics) > before or written is None:
             return ()
         turns = [self._turn(message, values) for message in self.repeated]
         return (*turns, Message(Role.ASSISTANT, TextBody((p.Text(written),)), node.span))

@@ -16,13 +16,13 @@ from pastalang.source import Source, Span
 
 @dataclass(slots=True)
 class Report:
-    """The findings in one source. The reports of all files of a program share `found`."""
+    """The findings in one source. The reports of all files of a program share `diagnostics`."""
 
     source: Source
-    found: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def for_source(self, source: Source) -> Report:
-        return Report(source, self.found)
+        return Report(source, self.diagnostics)
 
     def add(
         self,
@@ -47,12 +47,12 @@ class Report:
             help=tuple(line for line in advice if line),
         )
         has_room = not self.is_full or (finding.is_error and not self.has_errors)
-        if has_room and finding not in self.found:
-            self.found.append(finding)
+        if has_room and finding not in self.diagnostics:
+            self.diagnostics.append(finding)
 
     @property
     def is_full(self) -> bool:
-        return len(self.found) >= MAX_FINDINGS
+        return len(self.diagnostics) >= MAX_FINDINGS
 
     def suggest(self, word: str, known: Iterable[str], *, otherwise: str = "") -> str:
         """A line of help that names the most similar known name, or `otherwise`."""
@@ -61,7 +61,7 @@ class Report:
 
     @property
     def has_errors(self) -> bool:
-        return any(finding.is_error for finding in self.found)
+        return any(finding.is_error for finding in self.diagnostics)
 
 
 def listed(words: Collection[str], *, most: int = 12) -> str:

@@ -131,10 +131,10 @@ class Lowering:
             self.in_json = False
             self.places -= 1
             return found
-        before, around = len(self.report.found), self.has_threads
+        before, around = len(self.report.diagnostics), self.has_threads
         self.has_threads = False
         lowered = self._lowered(node, depth)
-        if len(self.report.found) == before:
+        if len(self.report.diagnostics) == before:
             report_one_hole(lowered, node, self.report, has_threads=self.has_threads)
         self.has_threads |= around
         return lowered

@@ -7,9 +7,10 @@ was one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from pastalang.source import Span
 
@@ -227,6 +228,34 @@ class Spread:
 
 
 Member: TypeAlias = FieldNode | SequentialGroup | Spread
+
+
+def inner_types(node: TypeNode) -> Iterator[TypeNode]:
+    """The types directly inside a type. A spread is the type that it names."""
+    match node:
+        case ArrayType(item=inner) | MapType(value=inner):
+            yield inner
+        case TupleType(items=parts) | UnionType(arms=parts):
+            yield from parts
+        case ObjectType(members=members):
+            for member in members:
+                yield from _types_of_member(member)
+        case NamedType() | LiteralType() | RegexType():
+            pass
+        case _:
+            assert_never(node)
+
+
+def _types_of_member(member: Member) -> Iterator[TypeNode]:
+    match member:
+        case FieldNode(type=type):
+            yield type
+        case SequentialGroup(members=members):
+            yield from (field.type for field in members)
+        case Spread(name=name, span=span):
+            yield NamedType(name, (), span)
+        case _:
+            assert_never(member)
 
 
 # ── running text ─────────────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, assert_never
 
+from pastalang.graphs import in_order
 from pastalang.plan.plan import (
     WHOLE,
     Address,
@@ -39,7 +40,6 @@ from pastalang.plan.plan import (
 )
 from pastalang.plan.structure import nesting_of, visit
 from pastalang.plan.token_bounds import Lengths, Range, decision_draws, draws_of
-from pastalang.toposort import in_order
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from pastalang.graphs import in_order
 from pastalang.plan.dependencies import Dependencies, Piece, critical_path, dependencies_of
 from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.plan import ROOT, WHOLE, Choose, Each, Form, Hole, Plan, Repeat
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import Lengths
-from pastalang.toposort import in_order
 from pastalang.values.paths import MAIN
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from pastalang.graphs import find_cycle
 from pastalang.plan.dependencies import dependencies_of
 from pastalang.plan.plan import (
     ROOT,
@@ -34,7 +35,6 @@ from pastalang.plan.plan import (
 )
 from pastalang.plan.structure import forked_by, joins_of, origins_of, synced_in, visit, walk, walk_plan
 from pastalang.plan.token_bounds import max_tokens_of
-from pastalang.toposort import find_cycle
 
 
 def every_branch_is_forked_once_by_its_parent(plan: Plan) -> Iterator[str]:

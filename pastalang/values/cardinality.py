@@ -9,10 +9,10 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import assert_never
 
+from pastalang.graphs import DependencyGraph
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import texts_of
-from pastalang.toposort import components
 from pastalang.values.lengths import spell
 
 _MANY = 1_000  # the texts of a pattern are counted up to this number
@@ -33,8 +33,8 @@ def types_without_values(types: Mapping[str, t.Type]) -> tuple[str, ...]:
 def alternatives_of_themselves(types: Mapping[str, t.Type]) -> tuple[str, ...]:
     """The declared types that are among their own alternatives, directly or through others."""
     needs = {name: [arm.name for arm in _flat(type) if isinstance(arm, t.Named)] for name, type in types.items()}
-    circles = {name for group in components(needs) for name in group if len(group) > 1 or name in needs[name]}
-    return tuple(name for name in types if name in circles)
+    on_circles = DependencyGraph(needs).on_circles
+    return tuple(name for name in types if name in on_circles)
 
 
 def _flat(type: t.Type) -> Iterator[t.Type]:

@@ -1,13 +1,11 @@
-"""Topological order and cycles, and the pieces of a plan with what each of them needs."""
+"""The pieces of a plan with what each of them needs."""
 
 from __future__ import annotations
 
 import networkx
-import pytest
 
 from pastalang.plan.dependencies import Dependencies, Piece, dependencies_of
 from pastalang.plan.plan import ROOT, WHOLE
-from pastalang.toposort import components, find_cycle, in_order
 from tests.plan.programs import field, json_body, named, plan_of
 
 PLAN, FOOD, SIGHTS, SUMMARY = (Piece(ROOT, (index,)) for index in range(4))
@@ -23,31 +21,6 @@ def test_the_critical_path_is_the_heaviest_way_through() -> None:
 
 def test_without_pieces_the_critical_path_is_empty() -> None:
     assert Dependencies((), ()).critical_path({}).length == 0
-
-
-def test_a_shortest_cycle_is_found() -> None:
-    needs = {"x": ["a"], "a": ["b", "c"], "b": ["d"], "c": ["a"], "d": ["a"]}
-    assert find_cycle(needs) == ("a", "c")
-
-
-def test_what_needs_itself_is_a_cycle() -> None:
-    assert find_cycle({"a": ["a"]}) == ("a",)
-
-
-def test_without_a_cycle_there_is_an_order() -> None:
-    edges = [("c", "a"), ("a", "b")]
-    assert find_cycle({"a": ["c"], "b": ["a"], "c": []}) is None
-    assert in_order("abc", edges) == ("c", "a", "b")
-
-
-def test_with_a_cycle_there_is_no_order() -> None:
-    with pytest.raises(AssertionError, match="cycle"):
-        in_order("ab", [("a", "b"), ("b", "a")])
-
-
-def test_what_needs_each_other_is_one_component_after_all_that_it_needs() -> None:
-    found = list(components({"a": ["b"], "b": ["a", "c"], "c": [], "d": ["a"]}))
-    assert [set(group) for group in found] == [{"c"}, {"a", "b"}, {"d"}]
 
 
 def test_a_value_needs_its_key_and_what_it_waits_for_and_nothing_else() -> None:

@@ -1,0 +1,50 @@
+"""Dependency graphs: orders, and circles as messages show them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import networkx
+import pytest
+
+from pastalang.graphs import DependencyGraph, find_cycle, in_order
+
+
+def test_a_shortest_cycle_is_found() -> None:
+    needs = {"x": ["a"], "a": ["b", "c"], "b": ["d"], "c": ["a"], "d": ["a"]}
+    assert find_cycle(needs) == ("a", "c")
+
+
+def test_what_needs_itself_is_a_cycle() -> None:
+    assert find_cycle({"a": ["a"]}) == ("a",)
+
+
+def test_without_a_cycle_there_is_an_order() -> None:
+    edges = [("c", "a"), ("a", "b")]
+    assert find_cycle({"a": ["c"], "b": ["a"], "c": []}) is None
+    assert in_order("abc", edges) == ("c", "a", "b")
+
+
+def test_with_a_cycle_there_is_no_order() -> None:
+    with pytest.raises(networkx.NetworkXUnfeasible, match="cycle"):
+        in_order("ab", [("a", "b"), ("b", "a")])
+
+
+def test_what_needs_each_other_is_one_group_after_all_that_it_needs() -> None:
+    graph = DependencyGraph({"a": ["b"], "b": ["a", "c"], "c": [], "d": ["a"]})
+    assert graph.groups == (("c",), ("a", "b"), ("d",))
+    assert graph.on_circles == {"a", "b"}
+
+
+def test_all_that_is_needed_includes_what_is_needed_through_others() -> None:
+    graph = DependencyGraph({"a": ["b"], "b": ["c"], "c": [], "d": ["a"]})
+    assert graph.all_needed_by({"b"}) == {"b", "c"}
+    assert graph.all_needed_by(set()) == set()
+
+
+def test_a_program_without_dependencies_is_checked_without_networkx() -> None:
+    program = 'template t(x: text)\nuser """{x}"""\nassistant json { a: string, b: integer after a }'
+    code = f"import sys, pastalang\npastalang.compile({program!r})\nprint('networkx' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "False\n"
