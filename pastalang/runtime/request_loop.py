@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -41,6 +42,7 @@ from pastalang.runtime.drafts.probed import ProbeDrafts
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.interrupts import HeldInterrupts, hold_interrupts
 from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_threads
@@ -63,6 +65,14 @@ class Call:
     plan: Plan
     options: Options
     policy: Policy | None
+
+
+@dataclass(slots=True)
+class _Change:
+    """A change of requests and memory. `is_undone`: it has failed, and all is as it was before."""
+
+    interrupts: HeldInterrupts
+    is_undone: bool = False
 
 
 class RequestLoop:
@@ -144,7 +154,7 @@ class RequestLoop:
 
     def check_integrity(self) -> None:
         """Assert that no cell is lost or owned twice."""
-        with self._lock:
+        with self._changing():
             self.scheduler.check_integrity()
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +184,7 @@ class RequestLoop:
         engine_wide = Sampling(on_truncated=self.on_truncated, drafts=self.drafts)
         base = called.over(options.sampling or Sampling()).over(engine_wide)
         make_reviewer = None if call.policy is None else partial(Review, call.policy)
-        with self._lock:
+        with self._changing():
             self._submitted += 1
             request = RequestState(
                 self._plans.bound(call.plan), values, number=self._submitted, seed=options.seed, base=base,
@@ -185,51 +195,70 @@ class RequestLoop:
             return request
 
     def _submit(self, request: RequestState) -> RequestState:
-        with self._lock:
+        with self._changing():
             request.started_at = time.perf_counter()
             self.scheduler.submit(request)
         return request
 
     def _cancel(self, requests: Sequence[RequestState]) -> None:
-        with self._lock:
-            for request in requests:
-                self.scheduler.cancel(request)
+        def cancel() -> None:
+            with self._changing():
+                for request in requests:
+                    self.scheduler.cancel(request)
+
+        _to_its_end(cancel)
 
     def _outcome_of(self, request: RequestState) -> Result | PastaError:
         return outcome_of(request, self.encoder, chunk=self.limits.chunk, check_passes=self.checks_passes)
 
     # ── one forward pass ─────────────────────────────────────────────────────────────────────────────────
 
+    @contextmanager
+    def _changing(self) -> Iterator[_Change]:
+        """One thread at a time changes requests and their memory, and Ctrl-C waits until it has.
+
+        What is raised inside all the same (a second Ctrl-C, an exception from another thread, a mistake of ours) leaves
+        them half changed: the scheduler then starts its requests again.
+        """
+        with self._lock, hold_interrupts() as interrupts:
+            change = _Change(interrupts)
+            try:
+                yield change
+            except BaseException:
+                if not change.is_undone:
+                    _to_its_end(self.scheduler.start_again)
+                raise
+
     def _step_for(self, request: RequestState) -> None:
-        with self._lock:
+        with self._changing() as change:
             if not request.is_over:
-                self._step()
+                self._step(change)
 
-    def _step(self) -> None:
+    def _step(self, change: _Change) -> None:
         """One forward pass for all active requests."""
-        with self._lock:
-            self._drafter.begin_step()
-            logits = self._forward()
-            if logits is not None:
-                pending, draws = self.scheduler.commit(), 0
-                while pending:
-                    draws += len(pending)
-                    pending = self.scheduler.accept(self._sample(logits, pending))
-                self._drafter.look(logits, self.scheduler.drafting.probed())
-                self._drafter.note_step(self._step_size, draws)
-            for request in self.scheduler.end_step():
-                request.ended_at = time.perf_counter()
+        self._drafter.begin_step()
+        logits = self._forward(change)
+        if logits is not None:
+            pending, draws = self.scheduler.commit(), 0
+            while pending:
+                draws += len(pending)
+                pending = self.scheduler.accept(self._sample(logits, pending))
+            self._drafter.look(logits, self.scheduler.drafting.probed())
+            self._drafter.note_step(self._step_size, draws)
+        self.scheduler.end_step()
 
-    def _forward(self) -> torch.Tensor | None:
+    def _forward(self, change: _Change) -> torch.Tensor | None:
         """The logits of the next step; None if there is nothing to feed. A device that runs out of memory is given
         smaller steps."""
         while (step := self.scheduler.schedule()) is not None:
             try:
                 self._step_size = len(step.batch)
-                return self.model.forward(step.batch)
+                with change.interrupts.let_through():
+                    return self.model.forward(step.batch)
             except BaseException as problem:
                 if not is_out_of_memory(problem):
                     self.scheduler.roll_back()
+                    change.is_undone = True
                     raise
                 reason, can_be_smaller = describe_shortage(problem, tokens=len(step.batch))
             empty_caches(self.model.device)  # only now: the exception held on to the tensors of the failed pass
@@ -247,3 +276,12 @@ class RequestLoop:
                 with self.scheduler.failing(request):
                     note_details(one.branch, row)
         return list(zip((one for one, _ in asked), outcomes, strict=True))
+
+
+def _to_its_end(act: Callable[[], None]) -> None:
+    """Act once more if an exception from outside comes between."""
+    try:
+        act()
+    except BaseException:
+        act()
+        raise

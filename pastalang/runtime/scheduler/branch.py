@@ -66,6 +66,9 @@ class BranchOwner:
     """Owns branches: a request, or the prefix cache."""
 
     def __init__(self) -> None:
+        self.disown_all()
+
+    def disown_all(self) -> None:
         self.to_feed: dict[BranchState, None] = {}  # branches with tokens that are needed and not fed
         self.held: dict[BranchState, None] = {}  # branches that keep memory, or may take some
         self.late: list[BranchState] = []  # branches without a row, forked after a token that an earlier step fed

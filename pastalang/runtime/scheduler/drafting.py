@@ -25,6 +25,11 @@ class Drafting:
         self._trees: Sequence[DraftTree] = ()  # of the step that has run
         self._confirmed: list[BranchState] = []  # branches whose rows do not see their confirmed drafts yet
 
+    def clear(self) -> None:
+        """Forget the drafts of a step that was broken off; their cells are free already."""
+        self._trees = ()
+        self._confirmed.clear()
+
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
         """A tree for each branch."""
         if self.drafter is None or most <= 0:

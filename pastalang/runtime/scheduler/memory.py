@@ -21,6 +21,11 @@ class Memory:
 
     def __init__(self, capacity: int) -> None:
         self.cells = Cells(capacity)
+        self.clear()
+
+    def clear(self) -> None:
+        """Nobody owns anything, as in the beginning."""
+        self.cells = Cells(self.cells.capacity)
         self._free_rows: list[RowId] = []
         self._rows_made = 0
 

@@ -59,6 +59,10 @@ class PrefixCache:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.clear()
+
+    def clear(self) -> None:
+        """Keep nothing. The memory of what was kept is free already."""
         self.owner = BranchOwner()
         self._top: dict[int, _Node] = {}
         self._nodes: dict[_Node, None] = {}

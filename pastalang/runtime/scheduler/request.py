@@ -108,6 +108,7 @@ class RequestState(BranchOwner):
 
     def _reset(self) -> None:
         """Make the request as it was before it was prepared. All of its memory has been given back."""
+        self.disown_all()
         self.branches: list[BranchState] = []
         self.probes: dict[BranchState, None] = {}  # fed for the options of a choice, not part of the answer
         self.is_prepared = False
@@ -123,7 +124,6 @@ class RequestState(BranchOwner):
         self.peak_cells = 0
         self.attended = 0
         self.drafted = 0  # drafts that were fed
-        self.cells_now = 0
         self.reviewer = None if self._make_reviewer is None else self._make_reviewer()
         self.first_answer: FirstAnswerStats | None = None
         self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}

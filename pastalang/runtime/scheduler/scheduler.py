@@ -7,6 +7,7 @@ submit ──> waiting ──> active ── schedule() ──> Step ── the 
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -82,6 +83,24 @@ class Scheduler:
         if not request.is_over:
             self._fail(request, Cancelled("the run was cancelled", plan=request.plan))
             self._over.remove(request)
+
+    def start_again(self) -> None:
+        """A step was broken off, and nothing that it has half changed is trusted: the memory is empty again, no prompt
+        is kept, and every request that is not over starts again. It may be called again until it succeeds."""
+        requests = dict.fromkeys((*self._active, *self._waiting))  # while one moves, it may stand in both
+        self.memory.clear()
+        self.prefix.clear()
+        self.drafting.clear()
+        self._step = None
+        self._rows.clear()
+        self._admission_paused = False
+        for request in requests:
+            request.is_over = request.is_over or request.error is not None
+            if not request.is_over:
+                request.preempt()
+        self._waiting = deque(request for request in requests if not request.is_over)
+        self._active.clear()
+        self._over.clear()
 
     @property
     def is_idle(self) -> bool:
@@ -168,8 +187,8 @@ class Scheduler:
                     accept_token(pending.branch, outcome.token, outcome.log_probability, request.forward_passes)
         return [pending for request in touched for pending in self._advance_waiting(request)]
 
-    def end_step(self) -> tuple[RequestState, ...]:
-        """Give back what nothing can see any more. Gives the requests that ended since the last call."""
+    def end_step(self) -> None:
+        """Give back what nothing can see any more."""
         self.drafting.end(() if self._step is None else self._step.drafts)
         self._step = None
         for request in list(self._active):
@@ -177,9 +196,7 @@ class Scheduler:
                 release_dead(request, self.memory)
             else:
                 self._finish(request)
-        over = tuple(self._over)
         self._over.clear()
-        return over
 
     # ── sampling ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,8 +247,8 @@ class Scheduler:
                     continue
             if self._active and not self._admission.has_room_for(request, self._active):
                 return
-            self._waiting.popleft()
             self._active.append(request)
+            self._waiting.popleft()
             request.root.is_admitted = True
             if len(self._active) > 1:
                 for one in self._active:
@@ -252,8 +269,8 @@ class Scheduler:
         _join_ready(request)
         self._check_lengths(request)
         if not request.is_waiting:
-            self._waiting.remove(request)
             self._active.append(request)
+            self._waiting.remove(request)
             self._finish(request)
 
     def _build_step(self) -> Step | None:
@@ -348,9 +365,9 @@ class Scheduler:
         take the same memory and be preempted again."""
         self._admission_paused = True
         release_all(request, self.memory)
-        self._active.remove(request)
         request.preempt()
         self._waiting.appendleft(request)
+        self._active.remove(request)
 
     # ── the end of a request ─────────────────────────────────────────────────────────────────────────────
 
@@ -378,6 +395,7 @@ class Scheduler:
         self.prefix.forget(kept, self.memory)
 
     def _leave(self, request: RequestState) -> None:
+        request.ended_at = time.perf_counter()
         request.is_over = True
         self.drafting.remember(request)
         self._admission_paused = False
