@@ -38,7 +38,7 @@ from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.token_bytes import token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.values.read import read
+from pastalang.values.fit import read
 from pastalang.values.to_schema import schema_text
 
 VOCABULARY = 49_152

@@ -26,7 +26,7 @@ from pastalang.runtime.models.source import DTypeName, check_source, shipped_fol
 from pastalang.runtime.result import Result
 from pastalang.values.json import write_json
 from pastalang.values.pydantic.from_core import is_type, name_of_type
-from pastalang.values.to_template import SHOW_SCHEMA
+from pastalang.values.to_source import SHOW_SCHEMA
 
 if TYPE_CHECKING:  # only `extract` without an engine loads torch
     from pastalang.runtime.engine import Engine

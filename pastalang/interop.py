@@ -69,7 +69,7 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
     from pastalang.runtime.constraints.guide import GuideError
     from pastalang.runtime.outlines_types import from_outlines as type_of_term
     from pastalang.values.conversion import NotExpressible
-    from pastalang.values.mismatch import Mismatch
+    from pastalang.values.paths import Mismatch
 
     if isinstance(term, type) or get_origin(term) is not None:
         from pastalang.values.pydantic.from_core import type_of_model

@@ -16,14 +16,13 @@ from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_NUMBER_DIGITS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
-from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
-from pastalang.program.types import DRAFT_WORDS, ON_TRUNCATED, Sampling
+from pastalang.program.types import DRAFT_WORDS, ON_TRUNCATED, SAMPLING_BOUNDS, Sampling
 from pastalang.source import Span
-from pastalang.values.answer_text import has_threads
 from pastalang.values.describe import describe
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, write_json
-from pastalang.values.token_limits import may_be_null
+from pastalang.values.one_hole import may_be_null
+from pastalang.values.text import has_threads
 
 KINDS_OF_VALUES = {
     nodes.StringValue: "a text",

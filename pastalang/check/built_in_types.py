@@ -26,22 +26,20 @@ from pastalang.check.report import Report, listed
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_SCHEMA_BYTES, MAX_STRING_CHARS
 from pastalang.program import types as t
-from pastalang.program.regex import RegexError, parse_regex
-from pastalang.program.regex_tree import lengths
+from pastalang.program.regex import RegexError, lengths, parse_regex
+from pastalang.program.visit import NO_TYPES, arms_of
 from pastalang.source import Span
-from pastalang.values.cardinality import has_numbers, lower_bound, upper_bound
 from pastalang.values.describe import counted
-from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
-from pastalang.values.lengths import NO_TYPES
-from pastalang.values.mismatch import Mismatch
+from pastalang.values.lengths import has_numbers, lower_bound, upper_bound
+from pastalang.values.one_hole import QUOTE_TOKENS, limit_without_text
+from pastalang.values.paths import Mismatch
+from pastalang.values.patterns import FORMATS
 from pastalang.values.schema.drafts import modern
 from pastalang.values.schema.guard import find_hostile, find_in_schemas
 from pastalang.values.schema.importer import is_endless
 from pastalang.values.schema.opaque import opaque_problem
 from pastalang.values.schema.split import split_text
-from pastalang.values.token_limits import QUOTE_TOKENS, limit_without_text
-from pastalang.values.walk import arms_of
 
 SAMPLING_HINTS = sampling_hints("string(max=8)")
 

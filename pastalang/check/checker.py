@@ -16,7 +16,7 @@ from pastalang.graphs import DependencyGraph
 from pastalang.program import types as t
 from pastalang.program.program import Program, Template
 from pastalang.source import Source, Span
-from pastalang.values.cardinality import alternatives_of_themselves, types_without_values
+from pastalang.values.lengths import alternatives_of_themselves, types_without_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,11 @@ from pastalang.program.program import (
     TextBody,
 )
 from pastalang.source import Span
-from pastalang.values.answer_text import answer_text, running_text
+from pastalang.values.describe import Style, prompt_text, shape_of_text
 from pastalang.values.fit import find_mismatches, fit
-from pastalang.values.input_text import message_texts
 from pastalang.values.json import JsonValue, parse_json, write_json
-from pastalang.values.quotable import quotable_texts
-from pastalang.values.to_prompt import Style, prompt_text, shape_of_text
+from pastalang.values.quotes import quotable_texts
+from pastalang.values.text import answer_text, message_texts, running_text
 
 STYLES = tuple(style.value for style in Style)
 SCHEMA_TAG = Signature(

@@ -25,19 +25,20 @@ from pastalang.grammar import nodes
 from pastalang.grammar.messages import OTHER_NAMES
 from pastalang.limits import MAX_ARMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
+from pastalang.program.visit import named_types
 from pastalang.source import Span
-from pastalang.values.answer_text import has_threads, is_structured
-from pastalang.values.cardinality import count_values
 from pastalang.values.describe import counted
-from pastalang.values.overlap import find_discriminator
-from pastalang.values.token_limits import (
+from pastalang.values.lengths import count_values
+from pastalang.values.one_hole import (
     ADVICE,
+    DIFFER_ADVICE,
+    ambiguous_items,
     is_always_one_hole,
     unenforced_limit_of_recursion,
     unenforced_limit_written_in,
 )
-from pastalang.values.unique_places import DIFFER_ADVICE, ambiguous_items
-from pastalang.values.walk import named_types
+from pastalang.values.overlap import find_discriminator
+from pastalang.values.text import has_threads, is_structured
 
 TUPLE = Signature("a tuple", {"max_tokens": TOKENS})
 ARRAY = Signature(

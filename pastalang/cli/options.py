@@ -10,9 +10,8 @@ import typer
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.plan.plan import Mode
-from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
-from pastalang.program.types import Drafts, Sampling
-from pastalang.values.token_limits import QUOTE_TOKENS
+from pastalang.program.types import SAMPLING_BOUNDS, Drafts, Sampling
+from pastalang.values.one_hole import QUOTE_TOKENS
 
 ProgramPaths: TypeAlias = Annotated[
     list[Path] | None, typer.Argument(help="Programs, or folders of programs. - is the standard input.")

@@ -11,9 +11,9 @@ from pastalang.plan.plan import Form, Hole, Plan, Repeat
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.program.program import Program
+from pastalang.program.visit import arms_of
 from pastalang.values.describe import counted
 from pastalang.values.lengths import declared_max_tokens, longest_string, max_length
-from pastalang.values.walk import arms_of
 
 _SHOWN = 8  # fields in one note
 

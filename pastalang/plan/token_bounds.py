@@ -29,7 +29,7 @@ from pastalang.plan.plan import (
 )
 from pastalang.plan.positions import thread_rooms
 from pastalang.program import types as t
-from pastalang.values.cardinality import leaves_choice
+from pastalang.values.lengths import leaves_choice
 
 
 class Encoder(Protocol):

@@ -27,11 +27,9 @@ from pastalang.runtime.scheduler.transcript import (
 )
 from pastalang.runtime.truncation import Truncation
 from pastalang.values.describe import counted
-from pastalang.values.fit import find_mismatches
+from pastalang.values.fit import find_mismatches, read, to_plain, to_python
 from pastalang.values.json import JsonValue, NotJson, Place, json_at, parse_json, spell_json
-from pastalang.values.mismatch import Mismatch
-from pastalang.values.paths import WHOLE, is_inside, path_text, place_of
-from pastalang.values.read import read, to_plain, to_python
+from pastalang.values.paths import WHOLE, Mismatch, is_inside, path_text, place_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from typing import Any, Final, TypedDict
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program, Template
-from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
-from pastalang.program.types import ON_TRUNCATED, Drafts, OnTruncated, Sampling
+from pastalang.program.types import ON_TRUNCATED, SAMPLING_BOUNDS, Drafts, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs
 from pastalang.values.describe import counted
 

@@ -15,11 +15,10 @@ from pastalang.plan.plan import Each, Hole, Plan, Repeat
 from pastalang.plan.structure import Nesting, visit, walk_plan
 from pastalang.program import types as t
 from pastalang.values.fit import find_mismatches
-from pastalang.values.input_text import value_at
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.paths import place_in_answer
-from pastalang.values.quotable import find_quotation, quoted_sources
-from pastalang.values.quotes import BORDER
+from pastalang.values.quotes import BORDER, find_quotation, quoted_sources
+from pastalang.values.text import value_at
 
 
 @dataclass(frozen=True, slots=True)

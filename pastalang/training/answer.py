@@ -22,7 +22,7 @@ from pastalang.values.describe import counted
 from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue, spell_json
 from pastalang.values.paths import WHOLE, is_mark, steps_of
-from pastalang.values.quotable import quotable_texts
+from pastalang.values.quotes import quotable_texts
 
 
 @dataclass(frozen=True, slots=True)

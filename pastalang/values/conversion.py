@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pastalang.errors import PastaError
 from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
-from pastalang.values.cardinality import count_values
+from pastalang.program.visit import Path, walk
 from pastalang.values.describe import counted
-from pastalang.values.mismatch import Mismatch
-from pastalang.values.walk import Path, walk
+from pastalang.values.lengths import count_values
+from pastalang.values.paths import Mismatch
 
 
 @dataclass(frozen=True, slots=True)

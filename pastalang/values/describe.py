@@ -1,14 +1,28 @@
-"""Describes a hole type in a few words for messages: "a string", "an integer from 0 to 10"."""
+"""Types in words: a few for messages, and all that a model needs to know for a prompt.
+
+`describe` names a type in a message: "a string", "an integer from 0 to 10". `prompt_text` writes the fields in order,
+each with its type in words, its options and its description, and leaves out limits of tokens, which no model counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from itertools import islice
 from typing import Final, assert_never
 
+from pastalang.program import pieces as p
 from pastalang.program import types as t
-from pastalang.values.lengths import decimal_text, spell
+from pastalang.program.visit import NO_TYPES, flat_arms, reached
+from pastalang.values.json import JsonValue, decimal_text, laid_out_json, spell
+from pastalang.values.patterns import FORMATS, MOMENTS, UUID, anchored
+from pastalang.values.to_schema import schema_of
+
+# ── in a message ───────────────────────────────────────────────────────────────────────────────────────
 
 _MOMENTS: Final = {
     t.Moment.DATE: "a date (YYYY-MM-DD)",
@@ -33,9 +47,9 @@ def describe(type: t.Type) -> str:
         case t.Regex(pattern=pattern):
             return f"a string that matches /{pattern}/"
         case t.Integer():
-            return "an integer" + _bounds(type)
+            return "an integer" + _bounds_in_message(type)
         case t.Number():
-            return "a number" + _bounds(type)
+            return "a number" + _bounds_in_message(type)
         case t.Boolean():
             return "true or false"
         case t.Null():
@@ -76,7 +90,7 @@ def _without_repeats(words: Iterable[str]) -> Iterator[str]:
             yield word
 
 
-def _bounds(type: t.Integer | t.Number) -> str:
+def _bounds_in_message(type: t.Integer | t.Number) -> str:
     def shown(value: object) -> str:
         return decimal_text(value) if isinstance(value, Decimal) else str(value)
 
@@ -93,3 +107,328 @@ def _bounds(type: t.Integer | t.Number) -> str:
         if bound is not None
     ]
     return " " + " and ".join(words) if words else ""
+
+
+class Style(Enum):
+    SKELETON = "skeleton"  # the shape of the answer, with types in place of values
+    LIST = "list"  # a bulleted list
+    JSON = "json"  # a JSON Schema
+
+
+# ── in a prompt ────────────────────────────────────────────────────────────────────────────────────────
+
+_NULL: Final = "Write null for a value that is not given."
+_DATES: Final = ("date", "date-time", "local-date-time")
+_INDENT: Final = "  "
+_LINE: Final = 80  # characters that a small object may take on one line
+_PROMPT_MOMENTS: Final = {
+    t.Moment.DATE: "date (YYYY-MM-DD)",
+    t.Moment.DATETIME: "date and time (YYYY-MM-DDTHH:MM:SS)",
+    t.Moment.TIME: "time (HH:MM:SS)",
+}
+
+_FORMATS: Final = {
+    anchored(MOMENTS[t.Moment.DATETIME]): "date-time",
+    anchored(MOMENTS[t.Moment.TIME]): "time",
+    anchored(MOMENTS[t.Moment.DATE]): "date",
+    anchored(UUID): "uuid",
+    **{anchored(format.pattern): name for name, format in FORMATS.items()},
+}
+
+
+def prompt_text(
+    type: t.Type,
+    types: Mapping[str, t.Type] = NO_TYPES,
+    *,
+    style: Style = Style.SKELETON,
+    description: str | None = None,
+) -> str:
+    """The type as text. `description` says what the whole is, if the type does not say so itself."""
+    if style is Style.JSON:
+        document = _for_readers(schema_of(type, types))
+        assert isinstance(document, dict)
+        return laid_out_json({"description": description, **document} if description else document)
+    about = (type.description if isinstance(type, t.Object) else None) or description
+    shared = _shared(type, types)
+    writer = _Skeleton(shared) if style is Style.SKELETON else _List(shared)
+    parts = [_paragraphs(about)] if about else []
+    parts += [writer.definition(name, inner) for name, inner in shared.items()]
+    parts.append(writer.whole(type))
+    if _may_be_null(type, types):
+        parts.append(_NULL)
+    return "\n\n".join(parts)
+
+
+def _for_readers(schema: JsonValue) -> JsonValue:
+    """The schema without the patterns of formats and moments, which are long and say nothing new."""
+    match schema:
+        case list():
+            return [_for_readers(part) for part in schema]
+        case dict():
+            known = _FORMATS.get(str(schema.get("pattern"))) if schema.get("type") == "string" else None
+            kept = {key: _for_readers(part) for key, part in schema.items() if known is None or key != "pattern"}
+            return kept if known is None else {**kept, "format": known}
+        case _:
+            return schema
+
+
+def shape_of_text(pieces: Iterable[p.Piece]) -> t.Object:
+    """The holes of running text as the fields of an object. Forks are lists of items."""
+    return t.Object(tuple(_fields_of(pieces)))
+
+
+def _fields_of(pieces: Iterable[p.Piece]) -> Iterator[t.Field]:
+    for piece in pieces:
+        match piece:
+            case p.Hole(name=name, type=type):
+                yield t.Field(name, type)
+            case p.Async(body=body):
+                yield from _fields_of(body)
+            case p.Fork(name=name, minimum=least, maximum=most, body=body):
+                yield t.Field(name, t.Array(shape_of_text(body), least, most))
+            case p.Each(name=name, body=body):
+                yield t.Field(name, t.Array(shape_of_text(body)))
+            case p.Text() | p.InputValue() | p.ItemNumber() | p.Promise() | p.Sync() | p.For() | p.If():
+                pass
+            case _:
+                assert_never(piece)
+
+
+def _shared(type: t.Type, types: Mapping[str, t.Type]) -> dict[str, t.Type]:
+    """The types that are written once and referred to by name: recursive ones, and objects that occur repeatedly."""
+    parts = list(reached(type, types))
+    named = {part.name: types[part.name] for part in parts if isinstance(part, t.Named)}
+    objects = Counter(part for part in parts if isinstance(part, t.Object) and part.name)
+    inside = set(named.values())
+    for part, times in objects.items():
+        if times > 1 and part not in inside and part is not type and part.name not in named:
+            assert part.name is not None
+            named[part.name] = part
+    return named
+
+
+def _may_be_null(type: t.Type, types: Mapping[str, t.Type]) -> bool:
+    return any(isinstance(part, t.Union) and t.Null() in part.arms for part in reached(type, types))
+
+
+def _paragraphs(text: str) -> str:
+    return "\n".join(line.strip() for line in text.strip().splitlines())
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _key(key: str) -> str:
+    return key if key.isidentifier() else json.dumps(key, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Skeleton:
+    """The shape of the answer: `brand: string | null  // as printed`."""
+
+    shared: Mapping[str, t.Type]
+
+    def definition(self, name: str, type: t.Type) -> str:
+        about = type.description if isinstance(type, t.Object) else None
+        comment = f"// {_on_one_line(about)}\n" if about else ""
+        return f"{comment}{name} = {self.value(type, 0, is_top=True)}"
+
+    def whole(self, type: t.Type) -> str:
+        return self.value(type, 0, is_top=True)
+
+    def value(self, type: t.Type, depth: int, *, is_top: bool = False) -> str:
+        match type:
+            case t.Object(name=name) if not is_top and name is not None and self.shared.get(name) == type:
+                return name
+            case t.Object():
+                return self.object(type, depth, is_top=is_top)
+            case t.Array(item=item):
+                return f"[{self.value(item, depth)}]" + _notes([_counts(type, "items", unique=type.unique)])
+            case t.Tuple(items=items):
+                return f"[{', '.join(self.value(item, depth) for item in items)}]"
+            case t.Map(value=value, key_pattern=pattern):
+                key = "string" if pattern is None else f"/{pattern}/"
+                return f"{{{key}: {self.value(value, depth)}}}" + _notes([_counts(type, "keys")])
+            case t.Union():
+                return " | ".join(self.value(arm, depth) for arm in flat_arms(type))
+            case _:
+                return _scalar_in_prompt(type)
+
+    def object(self, object: t.Object, depth: int, *, is_top: bool) -> str:
+        if not is_top and not any(place.description for place in object.fields):
+            line = f"{{ {', '.join(self.field(place, depth) for place in object.fields)} }}"
+            if len(line) <= _LINE and "\n" not in line:
+                return line if object.fields else "{}"
+        lines = [self.described(place, depth + 1) for place in object.fields]
+        return "\n".join(["{", *lines, _INDENT * depth + "}"])
+
+    def field(self, place: t.Field, depth: int) -> str:
+        return f"{_key(place.key)}: {self.value(place.type, depth)}"
+
+    def described(self, place: t.Field, depth: int) -> str:
+        """A field on its own line; the description stands after a value of one line, and above a longer one."""
+        indent, written = _INDENT * depth, self.field(place, depth)
+        about = place.description or _about(place.type, self.shared)
+        if not about:
+            return indent + written
+        comment = f"// {_on_one_line(about)}"
+        return f"{indent}{comment}\n{indent}{written}" if "\n" in written else f"{indent}{written}  {comment}"
+
+
+def _about(type: t.Type, shared: Mapping[str, t.Type]) -> str | None:
+    """The description of the object that a field holds, unless it is defined elsewhere."""
+    match type:
+        case t.Object(description=about, name=name):
+            return about if name is None or shared.get(name) != type else None
+        case t.Array(item=item):
+            return _about(item, shared)
+        case t.Union(arms=arms):
+            others = [arm for arm in arms if arm != t.Null()]
+            return _about(others[0], shared) if len(others) == 1 else None
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A bulleted list: `- brand: string or null; as printed`"""
+
+    shared: Mapping[str, t.Type]
+
+    def definition(self, name: str, type: t.Type) -> str:
+        about = type.description if isinstance(type, t.Object) else None
+        return self.titled(name, type, about, 0, is_top=True)
+
+    def whole(self, type: t.Type) -> str:
+        if isinstance(type, t.Object):
+            return "\n".join(self.fields(type, 0)) or "- nothing"
+        return self.titled("answer", type, None, 0)
+
+    def fields(self, object: t.Object, depth: int) -> Iterator[str]:
+        for place in object.fields:
+            about = place.description or _about(place.type, self.shared)
+            yield self.titled(_key(place.key), place.type, about, depth)
+
+    def titled(self, title: str, type: t.Type, about: str | None, depth: int, *, is_top: bool = False) -> str:
+        """One point with the points of the objects inside it."""
+        inner: list[tuple[str, t.Object]] = []
+        words = self.words(type, inner, is_top=is_top)
+        first = f"{_INDENT * depth}- {title}: {words}"
+        lines = [f"{first}; {_on_one_line(about)}" if about else first]
+        for name, object in inner:
+            if len(inner) > 1:
+                lines.append(f"{_INDENT * (depth + 1)}- {name}:")
+            lines += self.fields(object, depth + 1 + (len(inner) > 1))
+        return "\n".join(lines)
+
+    def words(self, type: t.Type, inner: list[tuple[str, t.Object]], *, is_top: bool = False) -> str:
+        """The type in words. The objects whose fields are written below are added to `inner`."""
+        match type:
+            case t.Object(name=name) if not is_top and name is not None and self.shared.get(name) == type:
+                return name
+            case t.Object(fields=()):
+                return "empty object"
+            case t.Object(name=name):
+                number = sum(title.startswith("object") for title, _ in inner) + 1
+                title = name or ("object" if number == 1 else f"object {number}")
+                inner.append((title, type))
+                return title if name and not is_top else "object"
+            case t.Array(item=item):
+                words = self.words(item, inner)
+                return f"list of {words}" + _notes([_counts(type, "items", unique=type.unique)])
+            case t.Tuple(items=items):
+                return f"list of exactly: {', '.join(self.words(item, inner) for item in items)}"
+            case t.Map(value=value, key_pattern=pattern):
+                keys = "any keys" if pattern is None else f"keys matching /{pattern}/"
+                words = self.words(value, inner)
+                return f"object with {keys} and values of {words}" + _notes([_counts(type, "keys")])
+            case t.Union():
+                words_of = list(dict.fromkeys(self.words(arm, inner) for arm in flat_arms(type)))
+                return " or ".join([", ".join(words_of[:-1]), words_of[-1]] if words_of[1:] else words_of)
+            case _:
+                return _scalar_in_prompt(type)
+
+
+# ── types without parts ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _scalar_in_prompt(type: t.Type) -> str:
+    match type:
+        case t.String():
+            lengths = _between(type.min_chars or None, type.max_chars, "character")
+            is_range = type.format in _DATES  # its pattern spells out the bounds of dates, digit by digit
+            pattern = f"matching /{type.pattern}/" if type.pattern is not None and not is_range else ""
+            return "string" + _notes([type.format or "", lengths, pattern])
+        case t.Regex(pattern=pattern):
+            return f"string (matching /{pattern}/)"
+        case t.Integer():
+            return "integer" + _bounds_in_prompt(type)
+        case t.Number():
+            return "number" + _bounds_in_prompt(type)
+        case t.Boolean():
+            return "boolean"
+        case t.Null():
+            return "null"
+        case t.Literal(value=value):
+            return spell(value)
+        case t.Temporal(kind=kind):
+            return _PROMPT_MOMENTS[kind]
+        case t.Uuid():
+            return "UUID"
+        case t.Verbatim(source=source):
+            return f"exact quote from {source}"
+        case t.Named(name=name):
+            return name
+        case t.Schema(document=document):
+            return f"value of the JSON Schema {document}"
+        case t.Anything():
+            return "any JSON value"
+        case t.Array() | t.Tuple() | t.Map() | t.Object() | t.Union():
+            raise AssertionError("types with parts are written by each style")
+        case _:
+            assert_never(type)
+
+
+def _notes(notes: Iterable[str]) -> str:
+    said = [note for note in notes if note]
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _counts(type: t.Array | t.Map, noun: str, *, unique: bool = False) -> str:
+    kind = f"different {noun}" if unique else noun
+    said = _between(type.min_items or None, type.max_items, kind.removesuffix("s"))
+    return said or (kind if unique else "")
+
+
+def _between(least: int | None, most: int | None, noun: str) -> str:
+    match least, most:
+        case None, None:
+            return ""
+        case int(), None:
+            return f"at least {counted(least, noun)}"
+        case None, int():
+            return f"at most {counted(most, noun)}"
+        case _ if least == most:
+            assert most is not None
+            return f"exactly {counted(most, noun)}"
+        case _:
+            assert most is not None
+            return f"{least:,} to {counted(most, noun)}"
+
+
+def _bounds_in_prompt(type: t.Integer | t.Number) -> str:
+    def shown(value: int | Decimal) -> str:
+        return decimal_text(value) if isinstance(value, Decimal) else str(value)
+
+    bounds = (
+        ("at least", type.minimum),
+        ("at most", type.maximum),
+        ("above", type.exclusive_minimum),
+        ("below", type.exclusive_maximum),
+        ("a multiple of", type.multiple_of),
+    )
+    said = [f"{word} {shown(bound)}" for word, bound in bounds if bound is not None]
+    if type.minimum is not None and type.maximum is not None:
+        said[:2] = [f"{shown(type.minimum)} to {shown(type.maximum)}"]
+    return _notes(said)

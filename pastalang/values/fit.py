@@ -1,24 +1,147 @@
-"""Checks an exact JSON value against a hole type and fills in its defaults."""
+"""Reads the text of a value, checks the value against its type, and fills in its defaults.
+
+text ── read ── exact JSON value ── fit ── value with defaults, mismatches ── to_python ── Python value
+
+A value of `schema(...)` is validated by the `jsonschema` library: numbers are exact decimals, patterns match in linear
+time, and formats are those of PastaLang. The library never uses the network: references lead only into the document.
+"""
 
 from __future__ import annotations
 
+import datetime
+import re
+import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final, TypeAlias, assert_never
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 from pastalang import limits
 from pastalang.program import types as t
+from pastalang.program.regex import RegexError
+from pastalang.program.visit import NO_TYPES, flat_arms, json_kinds
 from pastalang.values import patterns
 from pastalang.values.describe import counted, describe
-from pastalang.values.formats import FORMATS, MOMENTS, UUID
-from pastalang.values.json import JsonValue, kind_of, parse_json, same_json, write_json
-from pastalang.values.lengths import NO_TYPES, decimal_text, spell
-from pastalang.values.mismatch import Mismatch
+from pastalang.values.json import JsonValue, NotJson, decimal_text, kind_of, parse_json, same_json, spell, write_json
+from pastalang.values.paths import Mismatch
+from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, UUID, matches, whole_pattern
 from pastalang.values.quotes import is_quotation
 
+if TYPE_CHECKING:  # importing the library takes a tenth of a second, and few programs need it
+    from jsonschema.protocols import Validator
+
+
 NO_SOURCES: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`value` is exact JSON (numbers are `int` or `Decimal`) with defaults filled in. It is valid only if it `fits`."""
+
+    value: JsonValue
+    mismatches: tuple[Mismatch, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        return not self.mismatches
+
+
+def read(
+    text: str,
+    type: t.Type,
+    types: Mapping[str, t.Type] = NO_TYPES,
+    *,
+    quoted: bool = True,
+    sources: Mapping[str, str] = NO_SOURCES,
+) -> Reading:
+    """Reads JSON text, or with `quoted=False` a value in running text, where strings have no quotes."""
+    if not quoted:
+        return _read_running(text, type, types, sources)
+    try:
+        value = parse_json(text)
+    except NotJson as problem:
+        return Reading(None, (Mismatch((), str(problem)),))
+    return Reading(*fit(type, value, types, sources=sources))
+
+
+def to_python(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_TYPES) -> Any:
+    """The Python value of a value that fits: dates, UUIDs, tuples, and `float` for numbers. Objects stay `dict`s."""
+    match type:
+        case t.Number():
+            return float(value)  # type: ignore[arg-type]
+        case t.Temporal(kind=kind):
+            return _moment(kind, str(value))
+        case t.Uuid():
+            return uuid.UUID(str(value))
+        case t.Array(item=item) if isinstance(value, list):
+            return [to_python(item, part, types) for part in value]
+        case t.Tuple(items=items) if isinstance(value, list):
+            return tuple(to_python(item, part, types) for item, part in zip(items, value, strict=True))
+        case t.Map(value=item) if isinstance(value, dict):
+            return {key: to_python(item, part, types) for key, part in value.items()}
+        case t.Object(fields=fields) if isinstance(value, dict):
+            return {field.key: to_python(field.type, value[field.key], types) for field in fields}
+        case t.Union(arms=arms):
+            fitting = next((arm for arm in arms if not find_mismatches(arm, value, types)), None)
+            return to_plain(value) if fitting is None else to_python(fitting, value, types)
+        case t.Named(name=name):
+            return to_python(types[name], value, types)
+        case _:
+            return to_plain(value)
+
+
+def to_plain(value: JsonValue) -> Any:
+    """The value as `json.loads` returns it: decimals become floats."""
+    match value:
+        case Decimal():
+            return float(value)
+        case list():
+            return [to_plain(item) for item in value]
+        case dict():
+            return {key: to_plain(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _moment(kind: t.Moment, text: str) -> datetime.date | datetime.datetime | datetime.time:
+    match kind:
+        case t.Moment.DATE:
+            return datetime.date.fromisoformat(text)
+        case t.Moment.DATETIME:
+            return datetime.datetime.fromisoformat(text)
+        case t.Moment.TIME:
+            return datetime.time.fromisoformat(text)
+
+
+def _read_running(text: str, type: t.Type, types: Mapping[str, t.Type], sources: Mapping[str, str]) -> Reading:
+    """Strings have no quotes here, so an exact literal is tried first, then other JSON, then free text."""
+    arms = flat_arms(type)
+    literal = any(isinstance(arm, t.Literal) and arm.value == text for arm in arms if _is_text(arm))
+    structured = t.Union(tuple(arm for arm in arms if not _is_text(arm)))
+    if not literal and structured.arms:
+        one = structured.arms[0] if len(structured.arms) == 1 else structured
+        found = read(text, one, types, sources=sources)
+        if found.fits or len(structured.arms) == len(arms):
+            return found if found.fits or len(arms) > 1 else _without_jargon(found, type, text)
+    return Reading(*fit(t.Union(arms) if len(arms) > 1 else arms[0], text, types, sources=sources))
+
+
+def _is_text(arm: t.Type) -> bool:
+    return json_kinds(arm) == {"string"}
+
+
+def _without_jargon(found: Reading, type: t.Type, text: str) -> Reading:
+    """Running text is not JSON to its author: `twelve` for an integer is a wrong value, not "broken JSON"."""
+    if found.mismatches and found.mismatches[0].reason.startswith("not JSON"):
+        return Reading(None, (Mismatch((), f"expected {describe(type)}, found {text!r}"),))
+    return found
+
+
+# ── fitting ────────────────────────────────────────────────────────────────────────────────────────────
+
 Mismatches: TypeAlias = tuple[Mismatch, ...]
 Fitted: TypeAlias = tuple[JsonValue, Mismatches]  # the value with defaults filled in, and what is wrong with it
 
@@ -86,8 +209,6 @@ class _Fitting:
             case t.Union():
                 return self.fit_discriminated(type, value)
             case t.Schema(document=document):
-                from pastalang.values.schema_validation import document_mismatches
-
                 return value, document_mismatches(document, value)
             case t.Anything():
                 return value, ()
@@ -356,3 +477,88 @@ def _below(parts: Iterable[tuple[str | int, Mismatches]]) -> Mismatches:
 def _shown(value: JsonValue) -> str:
     text = write_json(value)
     return text if len(text) <= limits.MAX_NAME_CHARS else text[: limits.MAX_NAME_CHARS] + "…"
+
+
+# ── values of a JSON Schema ────────────────────────────────────────────────────────────────────────────
+
+_ONLY_IN_PYTHON: Final = re.compile(r"\(\?[P#aiLmsux]|\\[AZ]|[+*?}]\+")
+
+
+def document_mismatches(document: str, value: JsonValue) -> tuple[Mismatch, ...]:
+    errors = _validator(document).iter_errors(value)
+    found = [Mismatch(tuple(error.absolute_path), _reason(error)) for error in errors]
+    return tuple(found[: limits.MAX_MISMATCHES])
+
+
+@lru_cache(maxsize=128)
+def _validator(document: str) -> Validator:
+    from jsonschema import Draft202012Validator, FormatChecker, validators
+    from referencing import Registry
+
+    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer).redefine("number", _is_number)
+    exact = validators.extend(
+        Draft202012Validator,
+        {"multipleOf": _multiple_of, "pattern": _pattern},
+        type_checker=checker,
+    )
+    formats = FormatChecker(formats=())
+    for name in STANDARD_FORMATS:
+        formats.checks(name)(_format_check(FORMATS[name].pattern))
+    formats.checks("regex")(_is_regex)
+    return exact(parse_json(document), registry=Registry(), format_checker=formats)
+
+
+def _is_integer(_checker: object, value: object) -> bool:
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_checker: object, value: object) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _multiple_of(_validator: object, step: Any, value: Any, _schema: object) -> Any:
+    from jsonschema import ValidationError
+
+    if _is_number(None, value) and Fraction(value) % Fraction(step) != 0:
+        yield ValidationError(f"{value} is not a multiple of {step}")
+
+
+def _pattern(_validator: object, pattern: str, value: Any, _schema: object) -> Any:
+    from jsonschema import ValidationError
+
+    if not isinstance(value, str):
+        return
+    try:
+        fits = matches(whole_pattern(pattern), value)
+    except RegexError as problem:
+        yield ValidationError(f"/{pattern}/ cannot be checked: {problem.message}")
+    else:
+        if not fits:
+            yield ValidationError(f"{value!r} does not match /{pattern}/")
+
+
+def _format_check(pattern: str) -> Any:
+    def check(value: object) -> bool:
+        return not isinstance(value, str) or matches(pattern, value)
+
+    return check
+
+
+def _is_regex(value: object) -> bool:
+    """Whether a text is an expression of ECMA 262, as far as Python knows. What only Python knows is none."""
+    if not isinstance(value, str):
+        return True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", value))
+    except (re.error, RecursionError, OverflowError, Warning):
+        return False
+    return _ONLY_IN_PYTHON.search(value) is None
+
+
+def _reason(error: Any) -> str:
+    message = str(error.message)
+    return message if len(message) <= limits.MAX_NAME_CHARS else message[: limits.MAX_NAME_CHARS] + "…"

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from pastalang import limits
-from pastalang.values.lengths import decimal_text
+from pastalang.program.types import Scalar
 
 JsonValue: TypeAlias = "str | bool | int | Decimal | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -130,6 +130,44 @@ def kind_of(value: JsonValue) -> str:
             return "an array"
         case dict():
             return "an object"
+
+
+# ── scalars ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+
+def spell(value: Scalar, *, quoted: bool = True) -> str:
+    """The text of a literal. Each literal has exactly one."""
+    if isinstance(value, str):
+        return _JSON.encode(value) if quoted else value
+    if isinstance(value, Decimal):
+        return decimal_text(value)
+    return json.dumps(value)
+
+
+def decimal_text(value: Decimal) -> str:
+    """A decimal as a JSON number, digit for digit: no trailing zeros, no exponent where the plain spelling is short."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).lstrip("0")
+    stripped = text.rstrip("0")
+    exponent += len(text) - len(stripped)
+    if not stripped:
+        return "0"
+    minus = "-" if sign else ""
+    if exponent >= 0 and len(stripped) + exponent <= limits.PLAIN_NUMBER_DIGITS:
+        return minus + stripped + "0" * exponent
+    if exponent < 0 and -exponent <= limits.PLAIN_NUMBER_DIGITS:
+        whole, part = stripped[:exponent] or "0", stripped[exponent:].rjust(-exponent, "0")
+        return f"{minus}{whole}.{part}"
+    point = "." if len(stripped) > 1 else ""
+    return f"{minus}{stripped[0]}{point}{stripped[1:]}e{exponent + len(stripped) - 1}"
+
+
+def literal_bytes(value: Scalar, *, quoted: bool) -> int:
+    return len(spell(value, quoted=quoted).encode("utf-8", "surrogatepass"))
 
 
 # ── the decoder ──────────────────────────────────────────────────────────────────────────────────────────

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 WHOLE: Final = "answer"  # the value that is the whole answer
@@ -99,3 +100,26 @@ def _place(pattern: str, items: Sequence[int]) -> tuple[str, str]:
 
 def _key(step: str) -> str:
     return json.loads(step) if step.startswith('"') else step
+
+
+# ── what is wrong at a place ───────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """`path` leads from the whole value to the part that does not fit: `("lines", 2, "total")`."""
+
+    path: tuple[str | int, ...]
+    reason: str
+
+    @property
+    def where(self) -> str:
+        """The path as people write it, `lines[2].total`; empty for the whole value."""
+        return path_text(self.path)
+
+    def below(self, step: str | int) -> Mismatch:
+        """The same mismatch, with a path that begins one level further out."""
+        return Mismatch((step, *self.path), self.reason)
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}" if self.path else self.reason

@@ -9,17 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from pastalang.program import types as t
-from pastalang.values.formats import FORMATS, MOMENTS, UUID
+from pastalang.program.visit import NO_TYPES
 from pastalang.values.json import JsonValue, parse_json, write_json
-from pastalang.values.lengths import NO_TYPES
+from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, UUID, anchored
 
 Document: TypeAlias = dict[str, JsonValue]
-
-# Formats that JSON Schema has under the same name and with the same meaning.
-STANDARD_FORMATS: Final[Mapping[str, str]] = {name: name for name in FORMATS if name not in ("local-date-time", "url")}
 
 
 def schema_text(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
@@ -116,11 +113,6 @@ class _Writer:
         if text not in self.embedded:
             self.embedded.append(text)
         return {"$id": f"urn:pasta:schema:{self.embedded.index(text)}", **document}
-
-
-def anchored(pattern: str) -> str:
-    """A pattern for whole values as JSON Schema needs it, where a pattern without anchors matches anywhere."""
-    return f"^(?:{pattern})$"
 
 
 def _scalar(type: t.Type) -> Document:

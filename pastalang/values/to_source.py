@@ -12,18 +12,20 @@ from typing import Final, TypeAlias, assert_never
 from pastalang.grammar import nodes
 from pastalang.grammar.printer import print_file, print_type
 from pastalang.program import types as t
+from pastalang.program.visit import NO_TYPES, flat_arms, parts_of, walk
 from pastalang.source import Span
-from pastalang.values.cardinality import count_values
 from pastalang.values.conversion import Converted, NotExpressible, check_enum_budget, check_uniqueness, type_name
-from pastalang.values.json import JsonValue, parse_json
-from pastalang.values.lengths import NO_TYPES, decimal_text
-from pastalang.values.mismatch import Mismatch
-from pastalang.values.to_template import template_of
-from pastalang.values.walk import parts_of, walk
+from pastalang.values.json import JsonValue, decimal_text, parse_json
+from pastalang.values.lengths import count_values
+from pastalang.values.paths import Mismatch
 
 Example: TypeAlias = tuple[str, JsonValue]  # a text and its right answer
 
 _NOWHERE: Final = Span(0, 0)
+_INSTRUCTION: Final = "Read the text and fill in the record."
+SHOW_SCHEMA: Final = "show_schema"  # the input of an extraction program that leaves the schema out
+_BOOLEAN: Final = nodes.NamedType(nodes.Name("boolean", _NOWHERE), (), _NOWHERE)
+_TEXT: Final = nodes.NamedType(nodes.Name("text", _NOWHERE), (), _NOWHERE)
 
 
 def type_source(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
@@ -60,7 +62,7 @@ def program_file(
         writer.declare_recursive(declared, type)
     body = writer.body(converted.type)
     shown = [(text, value_node(answer)) for text, answer in examples]
-    template = template_of(name, body, _description(converted), shown, is_instructed=is_instructed)
+    template = _template(name, body, _description(converted), shown, is_instructed=is_instructed)
     return nodes.File((*writer.declarations, template), _NOWHERE)
 
 
@@ -117,8 +119,8 @@ class _Writer:
                 key = _plain("string") if type.key_pattern is None else _regex_node(type.key_pattern, None)
                 limits = _counts(type.min_items, type.max_items)
                 return nodes.MapType(key, self.node(value), (*limits, *_tokens(type.max_tokens)), _NOWHERE)
-            case t.Union(arms=arms):
-                return nodes.UnionType(tuple(map(self.node, _flat(arms))), _NOWHERE)
+            case t.Union():
+                return nodes.UnionType(tuple(map(self.node, flat_arms(type))), _NOWHERE)
             case _:
                 return _scalar_node(type)
 
@@ -309,12 +311,6 @@ def _sampling(sampling: t.Sampling) -> tuple[nodes.Argument, ...]:
     )
 
 
-def _flat(arms: Iterable[t.Type]) -> list[t.Type]:
-    return [
-        inner for arm in arms for inner in (_flat(arm.arms) if isinstance(arm, t.Union) else [arm])
-    ]  # a union inside a union means the same as one union
-
-
 # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -351,3 +347,78 @@ def _argument(name: str | None, value: nodes.Value) -> nodes.Argument:
 
 def _description(converted: Converted) -> str | None:
     return converted.type.description if isinstance(converted.type, t.Object) else None
+
+
+# ── the template ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _template(
+    name: str,
+    body: nodes.TypeNode,
+    description: str | None,
+    examples: Iterable[tuple[str, nodes.Value]],
+    *,
+    is_instructed: bool,
+) -> nodes.TemplateDeclaration:
+    """A template that reads a text. With `is_instructed` it has the inputs of `extract`; see `program_source`."""
+    inputs = [_text_input("text", None)]
+    reads: tuple[nodes.Piece, ...] = (_reference("text"),)
+    instruction: tuple[nodes.Piece, ...] = (nodes.TextPiece(f"{_INSTRUCTION}\n\n", _NOWHERE), _reference("schema"))
+    if is_instructed:
+        texts = nodes.ArrayType(_TEXT, (), _NOWHERE)
+        inputs.append(_text_input("instructions", _INSTRUCTION))
+        inputs.append(nodes.InputNode(_name("context"), False, texts, nodes.ListValue((), _NOWHERE), _NOWHERE))
+        reads = (_context(), *reads)
+        inputs.append(
+            nodes.InputNode(_name(SHOW_SCHEMA), False, _BOOLEAN, nodes.BooleanValue(True, _NOWHERE), _NOWHERE)
+        )
+        schema = (nodes.TextPiece("\n\n", _NOWHERE), _reference("schema"))
+        shown = nodes.PathValue((_name(SHOW_SCHEMA),), _NOWHERE)
+        instruction = (_reference("instructions"), nodes.IfNode(shown, False, None, schema, None, _NOWHERE))
+    messages = (
+        nodes.Message(nodes.Role.SYSTEM, nodes.TextBlock(instruction, _NOWHERE), _NOWHERE),
+        *(nodes.Message(nodes.Role.USER, _example(text, answer), _NOWHERE) for text, answer in examples),
+        nodes.Message(nodes.Role.USER, nodes.TextBlock(reads, _NOWHERE), _NOWHERE),
+        nodes.Message(nodes.Role.ASSISTANT, nodes.JsonBody(body, _NOWHERE), _NOWHERE),
+    )
+    return nodes.TemplateDeclaration(
+        name=_name(_template_name(name)),
+        inputs=tuple(inputs),
+        sampling=(),
+        description=nodes.StringValue(description, _NOWHERE) if description else None,
+        messages=messages,
+        span=_NOWHERE,
+    )
+
+
+def _example(text: str, answer: nodes.Value) -> nodes.ExampleBody:
+    entries = ((_name("text"), nodes.StringValue(text, _NOWHERE)), (_name("answer"), answer))
+    return nodes.ExampleBody(entries, _NOWHERE)
+
+
+def _context() -> nodes.IfNode:
+    """`{if context}Context: {for part in context} ... {end}Text: {end}`."""
+    context = nodes.PathValue((_name("context"),), _NOWHERE)
+    part = (_reference("part"), nodes.TextPiece("\n\n", _NOWHERE))
+    body = (
+        nodes.TextPiece("Context:\n\n", _NOWHERE),
+        nodes.ForNode(_name("part"), context, part, _NOWHERE),
+        nodes.TextPiece("Text:\n\n", _NOWHERE),
+    )
+    return nodes.IfNode(context, False, None, body, None, _NOWHERE)
+
+
+def _text_input(name: str, default: str | None) -> nodes.InputNode:
+    value = None if default is None else nodes.StringValue(default, _NOWHERE)
+    return nodes.InputNode(_name(name), False, _TEXT, value, _NOWHERE)
+
+
+def _reference(name: str) -> nodes.Reference:
+    return nodes.Reference(nodes.PathValue((_name(name),), _NOWHERE), _NOWHERE)
+
+
+def _template_name(name: str) -> str:
+    """The name of the template for a type: `invoice_line` for `InvoiceLine`."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    plain = re.sub(r"[^a-z0-9]+", "_", snake).strip("_")
+    return plain if re.match("[a-z]", plain) else f"record_{plain}".rstrip("_")

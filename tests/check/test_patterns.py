@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pastalang.program.regex import RegexError, parse_regex
-from pastalang.program.regex_tree import Lengths, lengths, spell, texts_of
+from pastalang.program.regex import Lengths, RegexError, lengths, parse_regex, spell, texts_of
 
 
 @pytest.mark.parametrize(

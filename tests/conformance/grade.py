@@ -20,11 +20,11 @@ from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.conversion import NotExpressible
+from pastalang.values.fit import document_mismatches
 from pastalang.values.json import parse_json, write_json
 from pastalang.values.schema.drafts import modern
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.split import split_text
-from pastalang.values.schema_validation import document_mismatches
 from tests.conformance.suites import Case
 from tests.work import counted
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan, Value
+from pastalang.values.fit import read, to_python
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.json import Place as Span
-from pastalang.values.mismatch import Mismatch
-from pastalang.values.read import read, to_python
+from pastalang.values.paths import Mismatch
 
 if TYPE_CHECKING:
     from tests.oracle.branch import Checkpoint

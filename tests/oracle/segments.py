@@ -12,9 +12,9 @@ from pastalang.plan import plan as p
 from pastalang.plan.plan import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
-from pastalang.values.input_text import message_texts, value_at
+from pastalang.values.fit import read, to_plain
 from pastalang.values.quotes import BORDER
-from pastalang.values.read import read, to_plain
+from pastalang.values.text import message_texts, value_at
 from tests.oracle.answer import (
     BegunValue,
     Field,

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pastalang.program import types as t
-from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue
+from pastalang.values.patterns import FORMATS
 from pastalang.values.quotes import BORDER
 
 WORDS = st.text(alphabet='abAZ09 é😀"\\/{}_-', max_size=6)

@@ -16,7 +16,7 @@ from pastalang.runtime.constraints.guide import Guide, NoEndingFits, State
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.seam import reached
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.values.read import read
+from pastalang.values.fit import read
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES, Pick
 from tests.properties.vocabularies import VOCABULARIES

@@ -33,8 +33,8 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.training.recording import IGNORED, TrainingRow, record
+from pastalang.values.fit import read
 from pastalang.values.json import parse_json
-from pastalang.values.read import read
 from tests.oracle import logits_from
 from tests.oracle.differential import check_exact
 from tests.properties.hole_types import SOURCE

@@ -16,8 +16,8 @@ from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.masks import allows
 from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.values.fit import read
 from pastalang.values.json import JsonValue, write_json
-from pastalang.values.read import read
 from tests.properties.hole_types import ALL_TYPES, NAMED, SOURCE, near
 from tests.properties.hostile import PICKS
 from tests.properties.test_guides import FOLLOWS, LIMITS, decode

@@ -19,13 +19,11 @@ from pastalang.compiler import check_source
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.values.conversion import Converted, NotExpressible
-from pastalang.values.fit import find_mismatches
+from pastalang.values.fit import document_mismatches, find_mismatches, read, to_python
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.pydantic.from_core import type_of_model
 from pastalang.values.pydantic.to_model import model_of
-from pastalang.values.read import read, to_python
 from pastalang.values.schema.importer import type_of_schema
-from pastalang.values.schema_validation import document_mismatches
 from pastalang.values.to_schema import schema_text
 from pastalang.values.to_source import program_source
 from tests.properties.hole_types import ANY_VALUE, NAMED, TYPES, near

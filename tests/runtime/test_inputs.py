@@ -22,7 +22,7 @@ from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.result import Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.values.input_text import message_texts, text_of
+from pastalang.values.text import message_texts, text_of
 
 NUMBER = pastalang.compile('template t(n: number)\nuser """\n{n}\n"""\nassistant json { a: string(max=4) }\n')
 PARTS = st.recursive(

@@ -14,8 +14,7 @@ from pastalang.program.types import QuoteUnit
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.values.quotable import QuotedPlace, find_quotation
-from pastalang.values.quotes import BORDER
+from pastalang.values.quotes import BORDER, QuotedPlace, find_quotation
 
 JSON, TEXT = "assistant json {{\n{}\n}}\n", 'assistant text """\n{}\n"""\n'
 # name -> inputs, answer, the values of the inputs, the path of the source of each field

@@ -10,8 +10,8 @@ from pastalang.program.program import JsonBody, TextBody
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.values.answer_text import answer_text, running_text
 from pastalang.values.json import parse_json, write_json
+from pastalang.values.text import answer_text, running_text
 
 SCALARS = st.sampled_from(['"a" | "b"', "integer(0..20)", "boolean", "null", '"x" | null', "1 | 12", "/[a-c]{1,2}/"])
 ENGINE = Engine(hashed_model(320, seed=5), byte_tokenizer())

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pastalang.program.types import Moment
-from pastalang.values.formats import FORMATS, MOMENTS
-from pastalang.values.patterns import find_problem, matches
+from pastalang.values.patterns import FORMATS, MOMENTS, find_problem, matches
 
 
 def fits(format: str, text: str) -> bool:

@@ -17,7 +17,7 @@ from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.conversion import Converted, NotExpressible
-from pastalang.values.read import read
+from pastalang.values.fit import read
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.keywords import Status, keyword_table, keywords
 

@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from pastalang import limits
 from pastalang.limits import DEFAULT_LIMITS
 from pastalang.program import types as t
-from pastalang.values.json import parse_json
-from pastalang.values.lengths import (
-    decimal_text,
-    default_max_tokens,
-    first_characters,
-    is_finite,
-    max_length,
-    spell,
-)
+from pastalang.values.json import decimal_text, parse_json, spell
+from pastalang.values.lengths import default_max_tokens, first_characters, is_finite, max_length
 
 SIZES = t.Union((t.Literal("S"), t.Literal("extra large"), t.Null()))
 PAIR = t.Object((t.Field("a", t.Boolean()), t.Field("b", t.Integer(0, 100))))

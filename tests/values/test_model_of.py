@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel, Field, RootModel, TypeAdapter, ValidationError
 
 from pastalang.program import types as t
+from pastalang.values.fit import read
 from pastalang.values.pydantic.from_core import type_of_model, validate_value
 from pastalang.values.pydantic.to_model import model_of
-from pastalang.values.read import read
 
 KEYS = t.Object(
     (

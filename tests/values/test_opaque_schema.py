@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from pastalang.values.read import read
+from pastalang.values.fit import read
 from pastalang.values.schema.alternatives import MAX_DEPENDENT_KEYS, with_alternatives
 from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.drafts import map_schemas, split_dependencies

@@ -9,9 +9,8 @@ from decimal import Decimal
 import pytest
 
 from pastalang.program import types as t
-from pastalang.values.fit import find_mismatches
-from pastalang.values.lengths import NO_TYPES
-from pastalang.values.read import read, to_python
+from pastalang.program.visit import NO_TYPES
+from pastalang.values.fit import find_mismatches, read, to_python
 from tests.work import counted
 
 TREE = t.Object((t.Field("n", t.Integer()), t.Field("below", t.Array(t.Named("Tree"), max_items=3))))

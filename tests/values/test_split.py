@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from pastalang.limits import MAX_SCHEMA_WORK
+from pastalang.values.fit import to_plain
 from pastalang.values.json import parse_json
-from pastalang.values.pattern_overlap import may_share_a_text
+from pastalang.values.overlap import may_share_a_text
 from pastalang.values.patterns import matches, whole_pattern
-from pastalang.values.read import to_plain
 from pastalang.values.schema.guard import Work, find_hostile
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.negation import negation, pattern_of_others

@@ -19,7 +19,7 @@ from pastalang.program.program import Program
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.values.to_prompt import Style, prompt_text
+from pastalang.values.describe import Style, prompt_text
 from tests.properties.hole_types import ALL_TYPES, NAMED
 
 

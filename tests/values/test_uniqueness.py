@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, StringConstraints
 
 import pastalang
 from pastalang.program import types as t
-from pastalang.values.cardinality import count_values
 from pastalang.values.conversion import NotExpressible
+from pastalang.values.lengths import count_values
 
 
 class Color(Enum):

@@ -10,7 +10,7 @@ from pastalang.plan.plan import InputText, ItemNumber, Text
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.pieces import For, If, Piece
-from pastalang.values.lengths import spell
+from pastalang.values.json import spell
 
 
 def describe_type(type: t.Type) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pastalang.plan.plan import Segment, Segments, Text
 from pastalang.program.types import Sampling
 from pastalang.source import Span
-from pastalang.values.answer_text import INDENT
 from pastalang.values.paths import WHOLE, is_plain_key
+from pastalang.values.text import INDENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from pastalang.plan.policies.threads import write_text
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program import types as t
 from pastalang.program.types import Field, Object
-from pastalang.values.answer_text import arms_of, is_structured, key_text, known_text, opening_of, shape_of
 from pastalang.values.lengths import default_max_tokens, has_open_structure
+from pastalang.values.text import choice_arms, is_structured, key_text, known_text, opening_of, shape_of
 
 
 def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments:
@@ -264,7 +264,7 @@ def is_choice(union: t.Union) -> bool:
 
 
 def write_choice(builder: PlanBuilder, union: t.Union, at: JsonContext) -> Choose:
-    arms = arms_of(union)
+    arms = choice_arms(union)
     field = builder.name_field(at.field)
     labels = [_label(arm, number, union.discriminator) for number, arm in enumerate(arms)]
     with_fields = sum(is_structured(arm) for arm in arms)

@@ -38,8 +38,8 @@ from pastalang.plan.policies.threads import write_text
 from pastalang.program import pieces as p
 from pastalang.program.pieces import Async, Promise, Sync
 from pastalang.program.types import Array, String
-from pastalang.values.answer_text import is_plain
 from pastalang.values.lengths import default_max_tokens
+from pastalang.values.text import is_plain
 
 
 @dataclass(frozen=True, slots=True)

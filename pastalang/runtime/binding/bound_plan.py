@@ -14,6 +14,7 @@ from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan,
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.program import Role
 from pastalang.program.types import Anything, Drafts, Null, Regex, String
+from pastalang.program.visit import arms_of
 from pastalang.runtime.binding.chat import Turn, turns_of
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
@@ -23,9 +24,8 @@ from pastalang.runtime.inputs import roles_of
 from pastalang.runtime.quotations import QuotingHole, quoting_holes
 from pastalang.values.describe import counted
 from pastalang.values.lengths import min_length
-from pastalang.values.quotable import quotes
+from pastalang.values.quotes import quotes
 from pastalang.values.schema.split import has_checks
-from pastalang.values.walk import arms_of
 
 MOST_HISTORIES = 64  # sequences of roles for which a plan is kept
 

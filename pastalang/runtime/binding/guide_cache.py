@@ -17,7 +17,7 @@ from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
 from pastalang.runtime.constraints.seam import reached
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.values.quotable import quoted_sources
+from pastalang.values.quotes import quoted_sources
 
 
 class GuideCache:

@@ -24,7 +24,7 @@ from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import Vocabulary, vocabulary_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.values.quotable import quotes
+from pastalang.values.quotes import quotes
 
 _END = 256
 _BYTES = Vocabulary((*(bytes((byte,)) for byte in range(256)), None), frozenset({_END}))

@@ -38,7 +38,8 @@ from pastalang.runtime.binding.spaced import (
     plain_fields,
 )
 from pastalang.runtime.encoder import Encoder
-from pastalang.values.lengths import first_characters, is_finite, max_length, spell
+from pastalang.values.json import spell
+from pastalang.values.lengths import first_characters, is_finite, max_length
 
 _AMPLE = 8  # tokens: a limit from which on an open type has room for one more
 _CONTEXT = 64  # characters on either side of a border that are tokenized

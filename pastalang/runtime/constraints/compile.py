@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.program.visit import NO_TYPES, arms_of
 from pastalang.runtime.constraints.dfa.bounded import prepare_counts
 from pastalang.runtime.constraints.dfa.machines import (
     number_machine,
@@ -37,10 +38,9 @@ from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.describe import describe
-from pastalang.values.formats import FORMATS, MOMENTS, UUID
-from pastalang.values.lengths import NO_TYPES, spell
+from pastalang.values.json import spell
+from pastalang.values.patterns import FORMATS, MOMENTS, UUID
 from pastalang.values.quotes import can_quote
-from pastalang.values.walk import arms_of
 
 Closed = t.Boolean | t.Null | t.Literal
 _CLOSED = (t.Boolean, t.Null, t.Literal)  # unions may have very many of them

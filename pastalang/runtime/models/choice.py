@@ -17,7 +17,7 @@ from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.hub import hub_cache
 from pastalang.runtime.models.source import DEFAULT, shipped_folder
 from pastalang.values.lengths import is_finite
-from pastalang.values.quotable import quotes
+from pastalang.values.quotes import quotes
 
 VARIABLE: Final = "PASTALANG_MODEL"
 ABILITY: Final = "finds values in product titles and short documents"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pastalang.plan.plan import Plan
-from pastalang.program.sampling_bounds import SamplingBounds
+from pastalang.program.types import SamplingBounds
 from pastalang.runtime.call import Options
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.repair.validation import Validator, validator_of

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from pastalang.runtime.errors import BadInputs, ValidatorFailed
 from pastalang.values.json import JsonValue
-from pastalang.values.mismatch import Mismatch
+from pastalang.values.paths import Mismatch
 from pastalang.values.pydantic.from_core import name_of_type, validate_value
 
 _PREFIX = re.compile(r"^(Value error|Assertion failed), ")  # by pydantic, before the message of a validator

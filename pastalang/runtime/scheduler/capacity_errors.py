@@ -9,7 +9,7 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.values.describe import counted
-from pastalang.values.input_text import text_of, value_at
+from pastalang.values.text import text_of, value_at
 
 MOST_NAMED = 3
 

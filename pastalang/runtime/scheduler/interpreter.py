@@ -38,7 +38,7 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
     WrittenText,
 )
-from pastalang.values.input_text import message_texts
+from pastalang.values.text import message_texts
 
 
 def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source, Stage
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import NOTHING, Prefix, RequestState
-from pastalang.values.input_text import message_texts
+from pastalang.values.text import message_texts
 
 
 def leading_tokens(request: RequestState) -> tuple[int, ...]:

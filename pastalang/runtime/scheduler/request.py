@@ -17,7 +17,7 @@ from pastalang.runtime.errors import RunError
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.lockstep import fix_values_before
-from pastalang.values.quotable import no_texts, quotable_texts
+from pastalang.values.quotes import no_texts, quotable_texts
 
 
 class Pace(Enum):

@@ -17,9 +17,9 @@ from pastalang.runtime.scheduler.transcript import (
 )
 from pastalang.source import Span
 from pastalang.values.describe import counted
-from pastalang.values.input_text import value_at
-from pastalang.values.quotable import quotable_texts
-from pastalang.values.read import read, to_plain
+from pastalang.values.fit import read, to_plain
+from pastalang.values.quotes import quotable_texts
+from pastalang.values.text import value_at
 
 
 def sources_of(branch: BranchState, items: tuple[int, ...]) -> dict[str, str]:

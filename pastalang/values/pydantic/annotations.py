@@ -15,8 +15,8 @@ from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.program import types as t
 from pastalang.values.describe import describe
+from pastalang.values.one_hole import QUOTE_TOKENS, limit_without_text, may_be_null
 from pastalang.values.pydantic.scalars import CoreSchema, Refused, Site
-from pastalang.values.token_limits import QUOTE_TOKENS, limit_without_text, may_be_null
 
 _KEY: Final = "pastalang"
 _SHARED: Final = ("definitions", "definition-ref")

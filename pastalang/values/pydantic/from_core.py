@@ -27,7 +27,7 @@ from pastalang.program import types as t
 from pastalang.values.conversion import Converted, Note, NotExpressible, check_parts, refuses_large_types
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json, write_json
-from pastalang.values.mismatch import Mismatch
+from pastalang.values.paths import Mismatch
 from pastalang.values.pydantic.annotations import field_marks, in_order, layers_of, with_marks
 from pastalang.values.pydantic.classes import (
     class_name,

@@ -16,8 +16,7 @@ from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.values import patterns
-from pastalang.values.formats import MOMENTS, UUID, url_pattern
-from pastalang.values.patterns import find_problem
+from pastalang.values.patterns import MOMENTS, UUID, find_problem, url_pattern
 from pastalang.values.pydantic.classes import shown
 from pastalang.values.pydantic.moments import NoMoment, date_between, datetime_between, time_between
 

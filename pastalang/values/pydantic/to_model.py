@@ -31,13 +31,10 @@ from pydantic import (
 )
 
 from pastalang.program import types as t
-from pastalang.values.fit import find_mismatches
-from pastalang.values.formats import FORMATS
+from pastalang.program.visit import NO_TYPES, named_types
+from pastalang.values.fit import find_mismatches, to_plain
 from pastalang.values.json import JsonValue, parse_json
-from pastalang.values.lengths import NO_TYPES
-from pastalang.values.patterns import engine_pattern
-from pastalang.values.read import to_plain
-from pastalang.values.walk import named_types
+from pastalang.values.patterns import FORMATS, engine_pattern
 
 CONFIG: Final = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False)
 

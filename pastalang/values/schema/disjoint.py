@@ -13,12 +13,10 @@ from itertools import combinations
 from typing import Final
 
 from pastalang.program.regex import RegexError
-from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, same_json
-from pastalang.values.pattern_overlap import may_share_a_text
-from pastalang.values.patterns import escaped, whole_pattern
+from pastalang.values.overlap import may_share_a_text
+from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, escaped, whole_pattern
 from pastalang.values.schema.guard import TooMuchWork, Work, resolve
-from pastalang.values.to_schema import STANDARD_FORMATS
 
 _KINDS: Final = frozenset({"string", "number", "boolean", "null", "array", "object"})
 _MAX_DEPTH: Final = 6

@@ -15,7 +15,6 @@ from typing import Final
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
-from pastalang.values.cardinality import types_without_values
 from pastalang.values.conversion import (
     Converted,
     Note,
@@ -25,10 +24,11 @@ from pastalang.values.conversion import (
     refuses_large_types,
     type_name,
 )
-from pastalang.values.fit import find_mismatches
+from pastalang.values.fit import document_mismatches, find_mismatches
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
-from pastalang.values.mismatch import Mismatch
+from pastalang.values.lengths import types_without_values
 from pastalang.values.overlap import find_discriminator, overlap
+from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema import scalars
 from pastalang.values.schema.disjoint import are_disjoint
@@ -47,7 +47,6 @@ from pastalang.values.schema.keywords import (
 from pastalang.values.schema.opaque import opaque_document, repeats_definitions
 from pastalang.values.schema.scalars import Keywords, NoValue, SchemaRefused
 from pastalang.values.schema.split import split_text
-from pastalang.values.schema_validation import document_mismatches
 
 _REPEATED: Final = "several parts would each repeat most of its definitions"
 

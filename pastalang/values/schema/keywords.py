@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pastalang.diagnostics.suggest import did_you_mean, distance
-from pastalang.values.formats import FORMATS
-from pastalang.values.to_schema import STANDARD_FORMATS
+from pastalang.values.patterns import FORMATS, STANDARD_FORMATS
 
 # Without effect on values, or read separately (`description`, `title`, `default`).
 ANNOTATIONS: Final = frozenset(

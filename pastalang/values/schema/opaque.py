@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from pastalang import limits
 from pastalang.program import types as t
+from pastalang.program.visit import walk
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.schema.drafts import modern
 from pastalang.values.schema.guard import find_in_schemas, unescape
 from pastalang.values.schema.keywords import REFUSED_FORMATS, is_refused, why_refused
 from pastalang.values.schema.scalars import SchemaRefused
-from pastalang.values.walk import walk
 
 
 def opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from pastalang.program.regex import RegexError
-from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue
-from pastalang.values.patterns import matches, whole_pattern
+from pastalang.values.patterns import FORMATS, matches, whole_pattern
 from pastalang.values.schema.alternatives import with_parts
 from pastalang.values.schema.drafts import Schema
 from pastalang.values.schema.guard import Work

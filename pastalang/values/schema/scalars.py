@@ -10,12 +10,10 @@ from typing import Final
 
 from pastalang.program import types as t
 from pastalang.values import patterns
-from pastalang.values.cardinality import has_numbers
-from pastalang.values.formats import FORMATS, MOMENTS
-from pastalang.values.json import JsonValue
-from pastalang.values.lengths import decimal_text
+from pastalang.values.json import JsonValue, decimal_text
+from pastalang.values.lengths import has_numbers
+from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, anchored
 from pastalang.values.schema.keywords import ANNOTATIONS, CHECKED_FORMATS, REFUSED_FORMATS
-from pastalang.values.to_schema import STANDARD_FORMATS, anchored
 
 
 class SchemaRefused(Exception):

@@ -19,6 +19,7 @@ from typing import Final
 
 from pastalang import limits
 from pastalang.program import types as t
+from pastalang.program.visit import walk
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.schema.alternatives import with_alternatives, with_parts
 from pastalang.values.schema.drafts import Schema, modern
@@ -34,7 +35,6 @@ from pastalang.values.schema.keywords import (
 )
 from pastalang.values.schema.negation import negation
 from pastalang.values.schema.property_limits import with_limits
-from pastalang.values.walk import walk
 
 _DEFINITIONS: Final = ("$defs", "definitions")
 _COMBINING: Final = ("allOf", "anyOf", "oneOf")

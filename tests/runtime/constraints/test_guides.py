@@ -24,7 +24,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.sampling.confidence import choice_position, masked_probability, probability_of, shares_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.values.read import read
+from pastalang.values.fit import read
 
 TOKENS = Tokens(vocabulary_of(byte_tokenizer(words=['",', "Sony", "12", ",\n"], control=["<sync/>"])))
 END = min(TOKENS.vocabulary.ends)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
-from pastalang.values.unique_places import UniquePlaces, unique_places
+from pastalang.values.one_hole import UniquePlaces, unique_places
 
 TEXTS = st.text(alphabet='ab"\\é😀[]{},: ', max_size=5)
 VALUES = st.recursive(

@@ -14,7 +14,7 @@ from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.grammar import matcher
 from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.masks import allows, tokens_of
-from pastalang.values.read import read
+from pastalang.values.fit import read
 from tests.properties.vocabularies import byte_level, plain_bytes
 
 WORDS = t.Array(t.String(pattern=r"(\S+\s+){0,19}\S+", max_chars=200))

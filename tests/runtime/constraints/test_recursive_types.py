@@ -18,7 +18,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.lengths import first_characters
-from pastalang.values.unique_places import ambiguous_items, unique_places
+from pastalang.values.one_hole import ambiguous_items, unique_places
 from tests.work import calls_of
 
 TOKENS = Tokens(vocabulary_of(byte_tokenizer()))

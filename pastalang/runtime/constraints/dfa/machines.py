@@ -10,8 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pastalang.program import types as t
-from pastalang.program.regex import RegexError, parse_regex
-from pastalang.program.regex_tree import Chars, Node, Repetition
+from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
 from pastalang.runtime.constraints.dfa.bounded import BoundedMachine, LengthLimits
 from pastalang.runtime.constraints.dfa.lazy_machine import LazyMachine
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton

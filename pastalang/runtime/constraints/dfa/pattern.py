@@ -14,7 +14,7 @@ from typing import assert_never
 
 import numpy as np
 
-from pastalang.program.regex_tree import (
+from pastalang.program.regex import (
     SURROGATES,
     Chars,
     Choice,

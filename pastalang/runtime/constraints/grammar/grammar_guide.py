@@ -20,14 +20,19 @@ from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers, fin
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
 from pastalang.runtime.constraints.guide import GuideError, Machine, NoEndingFits
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.values.cardinality import types_without_values
 from pastalang.values.describe import counted, describe
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
-from pastalang.values.lengths import min_length
+from pastalang.values.lengths import min_length, types_without_values
+from pastalang.values.one_hole import (
+    ADVICE,
+    AmbiguousItems,
+    UniquePlaces,
+    limited_strings,
+    unenforced_limit,
+    unique_places,
+)
 from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.importer import is_endless
-from pastalang.values.token_limits import ADVICE, limited_strings, unenforced_limit
-from pastalang.values.unique_places import AmbiguousItems, UniquePlaces, unique_places
 
 
 class GrammarGuide:

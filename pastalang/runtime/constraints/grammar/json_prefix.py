@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from pastalang import limits
 from pastalang.values.json import NotJson, parse_json, same_json, write_json
-from pastalang.values.unique_places import NOWHERE, JsonPath, UniquePlaces
+from pastalang.values.one_hole import NOWHERE, JsonPath, UniquePlaces
 
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
 _MAX_NUMBER = 60

@@ -17,23 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.program.regex import RegexError, parse_regex
-from pastalang.program.regex_tree import Chars, Choice, Node, Repetition, Sequence, count_states
+from pastalang.program.regex import Chars, Choice, Node, RegexError, Repetition, Sequence, count_states, parse_regex
 from pastalang.runtime.constraints.dfa.machines import number_table
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton, in_quotes
 from pastalang.runtime.constraints.dfa.table import DEAD, MAX_STATES, Table
 from pastalang.runtime.constraints.grammar.readable import clamp_bounds, readable
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.values.formats import FORMATS, MOMENTS, UUID
-from pastalang.values.json import JsonValue, parse_json, write_json
-from pastalang.values.lengths import spell
-from pastalang.values.patterns import whole_pattern
+from pastalang.values.json import JsonValue, parse_json, spell, write_json
+from pastalang.values.patterns import FORMATS, MOMENTS, UUID, anchored, whole_pattern
 from pastalang.values.quotes import BORDER, can_quote, parts_of
 from pastalang.values.schema.drafts import map_schemas
 from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.split import split_text
-from pastalang.values.to_schema import Document, anchored, schema_of
+from pastalang.values.to_schema import Document, schema_of
 
 _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _INTEGER = "/0|-?[1-9][0-9]{0,18}/"

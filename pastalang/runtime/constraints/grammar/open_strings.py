@@ -49,7 +49,7 @@ from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.values.describe import counted, describe
-from pastalang.values.token_limits import Quoted
+from pastalang.values.one_hole import Quoted
 
 _MAX_KEPT = 512
 _TABLES = TableMachine | BoundedMachine

@@ -6,13 +6,21 @@ from decimal import Decimal
 from functools import lru_cache
 from math import inf, isfinite, nextafter
 
-from pastalang.program.regex import RegexError, parse_regex
-from pastalang.program.regex_tree import Chars, Choice, Node, Repetition, Sequence, complement, spell
-from pastalang.values.formats import FORMATS
+from pastalang.program.regex import (
+    Chars,
+    Choice,
+    Node,
+    RegexError,
+    Repetition,
+    Sequence,
+    complement,
+    parse_regex,
+    spell,
+)
 from pastalang.values.json import JsonValue
-from pastalang.values.patterns import whole_pattern
+from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, whole_pattern
 from pastalang.values.schema.alternatives import with_parts
-from pastalang.values.to_schema import STANDARD_FORMATS, Document
+from pastalang.values.to_schema import Document
 
 # The formats of JSON Schema for which llguidance has an expression of its own.
 _KNOWN_FORMATS = frozenset(

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from pastalang.program import types as t
+from pastalang.program.visit import arms_of
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.lark import Patterned
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.values.json import parse_json, write_json
-from pastalang.values.token_limits import Quoted, may_be_text, opens
-from pastalang.values.walk import arms_of
+from pastalang.values.one_hole import Quoted, may_be_text, opens
 
 StringType: TypeAlias = Quoted | Patterned
 KeepMask: TypeAlias = Callable[[TokenMask], None]

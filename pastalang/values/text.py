@@ -1,21 +1,104 @@
-"""The text of an answer: what its type says about it beforehand, and all of it once its value is known."""
+"""Values as text: inputs in a prompt, with its loops and conditions, and the layout of an answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from pastalang.program import pieces as p
 from pastalang.program import types as t
+from pastalang.program.types import Literal
+from pastalang.program.visit import NO_TYPES, walk
 from pastalang.values.fit import find_mismatches
-from pastalang.values.input_text import Named, message_texts, named_or_item, value_at
-from pastalang.values.json import JsonValue, spell_json
-from pastalang.values.lengths import NO_TYPES, spell
-from pastalang.values.walk import walk
+from pastalang.values.json import JsonValue, spell, spell_json
+
+Named: TypeAlias = Callable[[str], Any]  # the value of an input or an item
+
+
+def message_texts(pieces: Iterable[p.Piece], named: Named) -> list[str]:
+    """The text of the pieces, in the stretches that are encoded apart: data shares no token with known text."""
+    found: list[tuple[str, bool]] = []
+    for piece in pieces:
+        for text, is_known in _texts(piece, named, 0):
+            if is_known and found and found[-1][1]:
+                text = found.pop()[0] + text
+            found.append((text, is_known))
+    return [text for text, _ in found]
+
+
+def _texts(piece: p.Piece, named: Named, number: int) -> Iterator[tuple[str, bool]]:
+    """Each stretch, and whether the program gives it. `number` is that of the innermost item."""
+    match piece:
+        case p.Text(text=text):
+            yield text, True
+        case p.ItemNumber():
+            yield str(number), True
+        case p.InputValue(path=(name, *rest)):
+            yield text_of(value_at(named(name), tuple(rest))), False
+        case p.For(name=item, over=(name, *rest), body=body):
+            for index, element in enumerate(value_at(named(name), tuple(rest)), start=1):
+                inner = partial(named_or_item, named, item, element)
+                for part in body:
+                    yield from _texts(part, inner, index)
+        case p.If(path=(name, *rest), body=body, otherwise=otherwise):
+            for part in body if _holds(piece, value_at(named(name), tuple(rest))) else otherwise:
+                yield from _texts(part, named, number)
+        case _:
+            raise AssertionError(f"{piece} is not part of a message before the answer")
+
+
+def named_or_item(named: Named, item: str, element: Any, name: str) -> Any:
+    """What `named` gives, with `element` as the item of a loop."""
+    return element if name == item else named(name)
+
+
+def _holds(condition: p.If, value: Any) -> bool:
+    exact = Decimal(repr(value)) if isinstance(value, float) else value
+    is_so = bool(value) if condition.equals is None else condition.equals == Literal(exact)
+    return is_so is not condition.is_negated
+
+
+def text_of(value: Any) -> str:
+    """A value as text for a prompt: text unchanged, plain lists separated by commas, records as JSON."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple() if all(isinstance(item, str | int | float | Decimal) for item in value):
+            return ", ".join(text_of(item) for item in value)
+        case list() | tuple() | Mapping():
+            return _json(value)
+        case _:
+            return str(value)
+
+
+def _json(value: Any) -> str:
+    """JSON of any kind of mapping, with every digit of its numbers."""
+    match value:
+        case list() | tuple():
+            return f"[{', '.join(map(_json, value))}]"
+        case Mapping():
+            return "{" + ", ".join(f"{_json(name)}: {_json(part)}" for name, part in value.items()) + "}"
+        case Decimal():
+            return str(value)
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def value_at(value: Any, path: tuple[str, ...]) -> Any:
+    """The part of a record that a path of names leads to; in a list, a name is the number of an element."""
+    for name in path:
+        value = value[int(name) if isinstance(value, list | tuple) else name]
+    return value
+
+
+# ── the text of an answer ──────────────────────────────────────────────────────────────────────────────
 
 INDENT = "  "
 
@@ -41,7 +124,7 @@ def answer_text(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO
             items = [answer_text(item, one, types, depth=depth + 1) for one in value]
             return "[" + line + f",{line}".join(items) + end + "]"
         case t.Union(), _ if is_structured(type):
-            fitting = (arm for arm in arms_of(type) if not find_mismatches(arm, value, types))
+            fitting = (arm for arm in choice_arms(type) if not find_mismatches(arm, value, types))
             arm = next(fitting, None)
             return spell_json(value) if arm is None else answer_text(arm, value, types, depth=depth)
         case _:
@@ -138,7 +221,7 @@ def shape_of(type: t.Type, depth: int) -> Shape:
         case t.Array(item=item, unique=False, max_tokens=None) if shape_of(item, depth + 1).is_structured:
             return Shape("[", False, True)
         case t.Union(max_tokens=None):
-            return Shape("", False, _is_choice([shape_of(arm, depth) for arm in arms_of(type)]))
+            return Shape("", False, _is_choice([shape_of(arm, depth) for arm in choice_arms(type)]))
         case _:
             return Shape("", False, False)
 
@@ -156,13 +239,13 @@ def has_threads(type: t.Type) -> bool:
     return any(isinstance(part, t.String) and part.auto is not None for _, part in walk(type))
 
 
-def arms_of(union: t.Union) -> tuple[t.Type, ...]:
+def choice_arms(union: t.Union) -> tuple[t.Type, ...]:
     """The arms, with unions inside the union and booleans spread out."""
     arms: list[t.Type] = []
     for arm in union.arms:
         match arm:
             case t.Union(max_tokens=None):
-                arms.extend(arms_of(arm))
+                arms.extend(choice_arms(arm))
             case t.Boolean():
                 arms.extend((t.Literal(True), t.Literal(False)))
             case _:
