@@ -116,7 +116,7 @@ def _lone_surrogate(name: str, text: str, start: int) -> Reading:
     return _failed(
         Diagnostic(
             "bad-character",
-            f"half of a surrogate pair, U+{ord(text[start]):04X}, is not a character",
+            f"an unpaired surrogate, U+{ord(text[start]):04X}, is not a character",
             Source(name, shown),
             Span(start, start + 1),
         )

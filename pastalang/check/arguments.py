@@ -326,7 +326,7 @@ def _report_unknown(name: nodes.Name, signature: Signature, report: Report) -> N
     known, owner = tuple(signature.parameters), signature.owner
     report.add(
         "wrong-argument",
-        f"there is no sampling option `{name.text}`" if owner == "with" else f"{owner} has no limit `{name.text}`",
+        f"unknown sampling option `{name.text}`" if owner == "with" else f"unknown argument `{name.text}` of {owner}",
         name.span,
         help=signature.hints.get(name.text)
         or report.suggest(name.text, known, otherwise=f"it takes {listed(known)}" if known else ""),
@@ -335,14 +335,14 @@ def _report_unknown(name: nodes.Name, signature: Signature, report: Report) -> N
 
 def _report_unnamed(argument: nodes.Argument, signature: Signature, report: Report) -> None:
     owner, known = signature.owner, tuple(signature.parameters)
-    advice = f"{owner} takes {listed(known)}" if known else f"{owner} takes no arguments"
+    advice = f"{owner} takes {listed(known)}" if known else "remove it"
     if isinstance(argument.value, nodes.NumberValue) and "max" in known:
         number = argument.value.text
         advice = f"write `max={number}`"
         advice += f", or the range `0..{number}`" if nodes.RangeValue in signature.unnamed else ""
     report.add(
         "wrong-argument",
-        f"{owner} does not take {KINDS_OF_VALUES[type(argument.value)]} without a name",
+        f"an argument of {owner} needs a name" if known else f"{owner} takes no arguments",
         argument.span,
         help=advice,
     )

@@ -79,7 +79,7 @@ STRING = Signature(
         "min_chars": CHARS,
         "max_chars": CHARS,
         "pattern": Pattern(),
-        "format": Word(FORMATS, unknown='there is no format "{}"', called="the formats are"),
+        "format": Word(FORMATS, unknown='unknown format "{}"', called="the formats are"),
         "stop": Texts(),
     },
     hints={
@@ -188,7 +188,7 @@ def _auto(given: Arguments, site: Site) -> t.String:
     else:
         site.report.add(
             "wrong-argument",
-            "`auto` does not say which tags the model writes",
+            "`auto` needs a policy, which says what tags the model writes",
             site.span,
             help="name a policy: `auto(pasta, max=200)` or `auto(apar, max=200)`",
         )
@@ -199,7 +199,7 @@ def policy(name: str, span: Span, report: Report) -> t.AutoPolicy:
     if name in POLICIES:
         return t.AutoPolicy(name)
     advice = report.suggest(name, POLICIES, otherwise=f"the policies are {listed(POLICIES)}")
-    report.add("unknown-policy", f"there is no policy `{name}`", span, help=advice)
+    report.add("unknown-policy", f"unknown policy `{name}`", span, help=advice)
     return t.AutoPolicy.PASTA
 
 
@@ -207,7 +207,9 @@ VERBATIM = Signature(
     "`verbatim`",
     {
         "max": TOKENS,
-        "at": Word([unit.value for unit in t.QuoteUnit], unknown='`verbatim` has no `at="{}"`', called="it takes"),
+        "at": Word(
+            [unit.value for unit in t.QuoteUnit], unknown='`at` of `verbatim` cannot be "{}"', called="it takes"
+        ),
     },
     unnamed=(nodes.PathValue,),
 )
@@ -218,7 +220,7 @@ def _verbatim(given: Arguments, site: Site) -> t.Verbatim | t.Anything:
     if path is None:
         site.report.add(
             "wrong-argument",
-            "`verbatim` does not say what it copies from",
+            "`verbatim` needs the input that it copies from",
             site.span,
             help="name an input: `verbatim(title)`",
         )
@@ -407,7 +409,7 @@ def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | Non
             "checked-after-decoding",
             "this JSON Schema is checked after decoding",
             value.span,
-            message=f"{listed(checked, most=4)} cannot be kept token by token",
+            message=f"{listed(checked, most=4)} cannot be enforced token by token",
             help="a value that fails is decoded again; `repair` says how often before the run ends with `Invalid`",
         )
     return written

@@ -116,10 +116,10 @@ class _Checker:
             node = self.declared[key].node
             self.report.for_source(self.declared[key].module.source).add(
                 "impossible-type",
-                f"no value of `{node.name.text}` could ever end",
+                f"`{node.name.text}` has no finite value",
                 node.name.span,
                 message="every value would have to contain another one",
-                help="let it end: add `| null`, or use a list that may be empty",
+                help="add `| null`, or use a list that may be empty",
             )
 
     # ── templates ────────────────────────────────────────────────────────────────────────────────────────

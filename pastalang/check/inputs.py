@@ -32,7 +32,7 @@ def check_inputs(
         each = written if written.each and each is None else each
         if _holds_messages(type) and (written.each or type is not InputKind.MESSAGES):
             headline = "a chat history is an input of its own: `history: messages`"
-            _refuse(written.span, headline, "put what belongs to each document into another input", report)
+            _refuse(written.span, headline, "move what belongs to each document to another input", report)
         default = _default(written, type, report)
         found[name] = Input(name, type, default, written.each, written.span)
     return tuple(found.values())
@@ -127,7 +127,7 @@ def _record(node: nodes.ObjectType, module: Module, lower: LowerType, report: Re
         extra = member.default or member.description or (member.after and member.after[0]) or member.name
         if extra or member.sampling:
             span = extra.span if extra else member.sampling[0].span
-            _refuse(span, "a field of a record input has only a name and a type", "", report)
+            _refuse(span, "a field of a record input takes only a name and a type", "", report)
         if member.key.text in fields:
             report.add("duplicate-field", f"the field `{member.key.text}` is declared twice", member.key.span)
         fields[member.key.text] = _input_type(member.type, module, lower, report)

@@ -174,7 +174,9 @@ class Resolver:
         type = self.value_of(node.path, scope, node.span)
         if type is InputKind.MESSAGES:
             advice = f"write `...{first.text}` on a line of its own, between the messages"
-            self.report.add("unsupported-reference", "a history is not text for a message", node.span, help=advice)
+            self.report.add(
+                "unsupported-reference", "a chat history cannot be inserted into text", node.span, help=advice
+            )
         if type is None or type is InputKind.MESSAGES:
             return None
         return p.InputValue(tuple(name.text for name in node.path.names), node.span)
@@ -203,14 +205,14 @@ class Resolver:
         if found is None and name.text == SCHEMA:
             self.schema_in_answer(span)
         elif found is None:
-            self._report_unknown(name, [*self.inputs, *scope.items], "there is no input or item called `{}`")
+            self._report_unknown(name, [*self.inputs, *scope.items], "unknown input or item `{}`")
         elif name.text in scope.known:
             self.report.add(
                 "unsupported-reference",
                 f"`{name.text}` is written by the model; a reference can repeat only inputs",
                 name.span,
                 related=[Label(found[0].span, f"`{name.text}` is written here")],
-                help="the model sees it already; to have it in the answer twice, add a second hole",
+                help="the model already sees it; to repeat it in the answer, add a second hole",
             )
         else:
             self._report_unseen(name, found[0], scope)
@@ -345,7 +347,7 @@ class Resolver:
         self.has_unknown = True
         report.add(
             "unknown-name",
-            f"`verbatim({use.path})` copies from an input that the template does not have",
+            f"unknown input `{name}` in `verbatim({use.path})`",
             use.span,
             help=report.suggest(
                 name,
@@ -366,9 +368,7 @@ class Resolver:
             if found is not None:
                 self._report_unseen(first, found[0], scope)
             else:
-                self._report_unknown(
-                    first, [*self.inputs, *scope.items, *scope.known], "there is no list `{}` to loop over"
-                )
+                self._report_unknown(first, [*self.inputs, *scope.items, *scope.known], "unknown list `{}`")
             return None
         part = self._part(type, rest, first.text)
         if part is None:

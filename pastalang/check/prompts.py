@@ -38,7 +38,7 @@ from pastalang.values.text import answer_text, message_texts, running_text
 
 STYLES = tuple(style.value for style in Style)
 SCHEMA_TAG = Signature(
-    "`schema`", {"style": Word(STYLES, unknown="`schema` has no style `{}`", called="the styles are")}
+    "`schema`", {"style": Word(STYLES, unknown="unknown style `{}` of `schema`", called="the styles are")}
 )
 
 
@@ -86,7 +86,7 @@ class PromptChecker:
         if name in self.resolver.declared or name in scope.items:
             self.report.add(
                 "duplicate-name",
-                f"`{name}` names two things in one template",
+                f"the name `{name}` is declared twice in this template",
                 node.name.span,
                 help="give the item another name",
             )
@@ -112,7 +112,7 @@ class PromptChecker:
         if node.equals is None:
             example = _example(type)
             if example is not None:
-                headline = f"`{shown}` is neither true nor false, and never empty"
+                headline = f"`{shown}` alone is not a condition: it is neither true nor false, and never empty"
                 help = f"compare it: `{{if {shown} == {example}}}`" if example else "test one of its fields"
                 self.report.add("wrong-argument", headline, node.path.span, help=help)
             return None
@@ -126,11 +126,11 @@ class PromptChecker:
         help = self.report.suggest(wanted, options, otherwise=expected) if isinstance(wanted, str) else expected
         if isinstance(node.equals, nodes.PathValue):
             headline, help = (
-                "a condition compares an input with a value",
+                "`==` compares an input with a value, not with a name",
                 f'write a text in quotes: "{node.equals.text}"',
             )
         else:
-            headline = f"`{shown}` can never be this value"
+            headline = f"`{shown}` can never equal this value"
         self.report.add("wrong-argument", headline, node.equals.span, help=help)
         return None
 
@@ -140,7 +140,7 @@ class PromptChecker:
         input = self.resolver.inputs.get(name)
         histories = [one for one, known in self.resolver.inputs.items() if known.type is InputKind.MESSAGES]
         if input is None or input.type is not InputKind.MESSAGES:
-            headline = f"`{name}` is not a chat history" if input is not None else f"there is no input called `{name}`"
+            headline = f"`{name}` is not a chat history" if input is not None else f"unknown input `{name}`"
             advice = f"declare it as an input: `{name}: messages`"
             help = self.report.suggest(name, histories, otherwise=advice)
             self.report.add("unknown-name" if input is None else "wrong-argument", headline, body.span, help=help)
@@ -163,7 +163,7 @@ class PromptChecker:
             if isinstance(self.answer, AutoBody):
                 self.report.add(
                     "wrong-messages",
-                    "the answer has no schema: the model itself decides about its parts",
+                    "the answer has no schema, because the model decides its parts",
                     span,
                     help="describe the answer in words",
                 )
@@ -196,12 +196,12 @@ def _example(type: InputType | t.Type) -> str | None:
 
 def report_hole_outside_answer(role: nodes.Role, span: Span, report: Report, *, help: str = "") -> None:
     if help:
-        headline = "the model writes nothing in a message before the answer"
+        headline = "the model writes only in the answer"
     elif role is nodes.Role.ASSISTANT:
         headline = "only the last message is written by the model"
         help = "an earlier assistant message is an example: it holds only text and inputs"
     else:
-        headline = f"the model writes nothing in a {role.value} message"
+        headline = f"the model does not write in a {role.value} message"
         help = "holes and tags such as `{sync}` belong in the assistant message"
     report.add("hole-outside-answer", headline, span, help=help)
 
@@ -309,7 +309,7 @@ class ExampleWriter:
         if not self.repeated:
             self.report.add(
                 "wrong-example",
-                "an example repeats the messages after it, and there are none before the answer",
+                "an example needs a message after it to repeat",
                 node.span,
                 help="write the examples above the user message",
             )
@@ -333,7 +333,7 @@ class ExampleWriter:
         known = (*self.inputs, ANSWER)
         for name, value in body.entries:
             if name.text not in known:
-                headline = f"the template has no input `{name.text}`"
+                headline = f"unknown input `{name.text}` in the example"
                 advice = self.report.suggest(name.text, known, otherwise=f"an example has {listed(known)}")
                 self.report.add("wrong-example", headline, name.span, help=advice)
             elif name.text in given:
@@ -360,7 +360,12 @@ class ExampleWriter:
         return values
 
     def _report_missing(self, body: nodes.ExampleBody, name: str, help: str) -> None:
-        self.report.add("wrong-example", f"the example does not give `{name}`", body.span, help=help)
+        self.report.add(
+            "wrong-example",
+            f"missing {'answer' if name == ANSWER else f'input `{name}`'} in the example",
+            body.span,
+            help=help,
+        )
 
     def _constant(self, value: nodes.Value, type: t.Type, what: str) -> JsonValue:
         if not is_constant(value):

@@ -46,7 +46,7 @@ class TextChecker:
             for again in found[1:]:
                 self.report.add(
                     "duplicate-name",
-                    f"`{name}` names two things in one template",
+                    f"the name `{name}` is declared twice in this template",
                     again.span,
                     message=f"{_article(again.kind)} of this name",
                     related=[Label(found[0].span, f"{_article(found[0].kind)} of the same name")],
@@ -125,7 +125,7 @@ class TextChecker:
         if isinstance(facts.type, t.Union) and any(isinstance(a, t.String) and a.auto for a in facts.type.arms):
             self.report.add(
                 "misplaced-auto",
-                "in running text, a text with threads is the whole value of its hole",
+                "a text with threads cannot have alternatives in running text",
                 node.type.span,
                 help="leave out the other alternatives, or write the answer as `assistant json { ... }`",
             )
@@ -298,7 +298,7 @@ class TextChecker:
             ]
             self.report.add(
                 "unknown-name",
-                f"sync waits for `{name.text}`, which does not exist",
+                f"unknown branch `{name.text}` in a sync",
                 name.span,
                 help=self.report.suggest(
                     name.text, branches, otherwise=f"it can wait for {listed(branches)}" if branches else ""

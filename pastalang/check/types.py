@@ -232,7 +232,7 @@ class Lowering:
         advice = f"in PastaLang this is `{other}`" if other is not None else self.report.suggest(name.text, known)
         self.report.add(
             "unknown-name",
-            f"there is no type `{name.text}`",
+            f"unknown type `{name.text}`",
             name.span,
             help=advice or f"declare it (`type {name.text} = ...`) or import it from another file",
         )

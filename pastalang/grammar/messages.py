@@ -119,7 +119,7 @@ def _at_top(token: Token, expected: frozenset[str]) -> Problem | None:
         return Problem("message-outside-template", headline, token.span, help=(advice,))
     if token.type in NAME_TERMINALS:
         known = did_you_mean(token.text, DECLARATION_WORDS)
-        headline = f"{describe(token)} does not begin a declaration"
+        headline = f"unknown declaration {describe(token)}"
         advice = f"did you mean `{known}`?" if known else CONTENTS_OF_A_FILE
         return Problem("unknown-declaration", headline, token.span, help=(advice,))
     return None
@@ -134,7 +134,7 @@ def _in_tag(token: Token, tokens: list[Token], index: int) -> Problem | None:
         return None
     known = did_you_mean(word.text, TAG_WORDS)
     advice = (f"did you mean `{known}`?",) if known else (KINDS_OF_TAGS, BRACE)
-    return Problem("unknown-tag", f"`{word.text}` is not a kind of tag", word.span, help=advice)
+    return Problem("unknown-tag", f"unknown tag `{word.text}`", word.span, help=advice)
 
 
 def _missing_type(token: Token, tokens: list[Token], index: int) -> Problem | None:

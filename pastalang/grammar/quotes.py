@@ -27,7 +27,7 @@ def resolve_string(inside: str, start: int) -> tuple[str, Problem | None]:
     text = ESCAPE.sub(_resolve_one, inside)
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     if SURROGATE.search(text):
-        lone = Problem("bad-escape", "half of a surrogate pair is not a character", Span(start, start + len(inside)))
+        lone = Problem("bad-escape", "an unpaired surrogate is not a character", Span(start, start + len(inside)))
         return inside, lone
     return text, None
 

@@ -73,7 +73,7 @@ def test_an_error_says_where_with_the_line_and_a_caret() -> None:
     with pytest.raises(pastalang.ProgramError) as raised:
         pastalang.compile("template t()\nassistant json {a: dat}", name="wrong.pasta")
     told = str(raised.value)
-    assert "error[unknown-name]: there is no type `dat`" in told and "wrong.pasta:2:20" in told
+    assert "error[unknown-name]: unknown type `dat`" in told and "wrong.pasta:2:20" in told
     assert "assistant json {a: dat}" in told and "^^^" in told and "help: did you mean `date`?" in told
     [diagnostic] = raised.value.diagnostics
     assert isinstance(diagnostic, pastalang.Diagnostic) and diagnostic.code == "unknown-name"

@@ -46,7 +46,7 @@ def test_a_right_program_ends_with_0(folder: Path) -> None:
 def test_a_wrong_program_ends_with_1(folder: Path) -> None:
     result = pasta("check", str(folder / "inner" / "wrong.pasta"))
     assert result.exit_code == 1
-    assert "error[unknown-name]: there is no type `dat`" in result.output
+    assert "error[unknown-name]: unknown type `dat`" in result.output
     assert "did you mean `date`?" in result.output
 
 
@@ -93,7 +93,7 @@ def test_json_says_where_and_what(folder: Path) -> None:
             {
                 "code": "unknown-name",
                 "severity": "error",
-                "headline": "there is no type `dat`",
+                "headline": "unknown type `dat`",
                 "file": str(path),
                 "line": 2,
                 "column": 20,
@@ -110,7 +110,7 @@ def test_json_says_where_and_what(folder: Path) -> None:
 def test_github_gets_annotations(folder: Path) -> None:
     path = folder / "inner" / "wrong.pasta"
     assert pasta("check", "--format", "github", str(path)).output == (
-        f"::error file={path},line=2,col=20,endLine=2,title=unknown-name%3A there is no type `dat`::"
+        f"::error file={path},line=2,col=20,endLine=2,title=unknown-name%3A unknown type `dat`::"
         "did you mean `date`?\n"
     )
 

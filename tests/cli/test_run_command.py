@@ -327,7 +327,7 @@ def test_of_several_templates_one_is_chosen(model: Path, tmp_path: Path) -> None
 def test_a_program_with_problems_is_not_run(model: Path, tmp_path: Path) -> None:
     file = tmp_path / "wrong.pasta"
     file.write_text("template t()\nassistant json { a: dat }\n", encoding="utf-8")
-    assert "there is no type `dat`" in refused(1, file, "--model", model)
+    assert "unknown type `dat`" in refused(1, file, "--model", model)
     assert "there is no file" in refused(3, tmp_path / "nowhere.pasta", "--model", model)
     assert "takes one program" in refused(2, tmp_path, "--model", model)
 
