@@ -16,7 +16,7 @@ from pastalang.training.errors import TrainingStopped
 from pastalang.training.forward import logits_of, loss_of
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Precision, Settings
-from pastalang.training.trainer import Average, train
+from pastalang.training.trainer import Average, train, usual_precision
 from tests.oracle.toy_models import toy_model
 from tests.training.lessons import product
 
@@ -152,3 +152,13 @@ def test_the_rate_warms_up_and_then_falls_to_its_floor() -> None:
     assert settings.rate(10) == pytest.approx(1.0)
     assert settings.rate(55) == pytest.approx(0.55)
     assert settings.rate(100) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(("device", "has_kernels", "expected"), [
+    ("cpu", True, Precision.MIXED), ("cpu", False, Precision.FLOAT32), ("cuda", False, Precision.MIXED),
+])  # fmt: skip
+def test_a_processor_without_bfloat16_trains_in_float32(
+    device: str, has_kernels: bool, expected: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pastalang.training.trainer.can_pack", lambda _: has_kernels)
+    assert usual_precision(device) is expected
