@@ -15,11 +15,11 @@ from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, 
 from pastalang.cli.long_runs import ctrl_c_asked, screen
 from pastalang.cli.model_source import refuse_device, refuse_hub, refuse_model
 from pastalang.cli.options import ColumnMap, Device, TemplateName, columns_of
-from pastalang.cli.output import echo
+from pastalang.cli.output import echo, echo_error
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
-from pastalang.cli.train_bonbon import train_bonbon
+from pastalang.cli.train_bonbon import PreferenceOptions, train_bonbon
 from pastalang.cli.train_methods import (
     RATES,
     MethodName,
@@ -122,9 +122,12 @@ def command(
     weight_decay: Annotated[float, typer.Option(min=0.0, help="Of matrices, not of norms and biases.")] = 0.1,
     clip: Annotated[float, typer.Option(min=0.0, help="The largest norm of a gradient. 0: any.")] = 1.0,
     precision: Annotated[
-        Precision,
-        typer.Option(help="Of the weights: mixed multiplies float32 ones in bfloat16, bfloat16 keeps float32 copies."),
-    ] = Precision.MIXED,
+        Precision | None,
+        typer.Option(
+            help="Of the weights: mixed multiplies float32 ones in bfloat16, bfloat16 keeps float32 copies. "
+            "Default: mixed; float32 on a processor that cannot multiply in bfloat16."
+        ),
+    ] = None,
     checkpointing: Annotated[
         bool,
         typer.Option("--checkpointing", help="Keep few activations and compute them again: less memory, more time."),
@@ -165,7 +168,7 @@ def command(
     check: Annotated[bool, typer.Option("--check", help="Check and record the rows, and train nothing.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="bonbon, ppd: the model's answers to each row. Default: 8, for ppd 1.")
+        int | None, typer.Option(min=1, help="bonbon, ppd: the model's answers to each row. Default: 10, for ppd 1.")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(min=0.0, max=100.0, help="ppd: of these answers. Default: as the program says.")
@@ -182,6 +185,21 @@ def command(
     score: Annotated[
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="bonbon: counts what is right. Default: the F1 of words."),
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="bonbon: compares answers, in place of --score."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="bonbon: answers without threads. Speed and --judge compare with them."),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=99, help="bonbon: rounds one after another, in folders of their own in --out.")
+    ] = 1,
+    reference: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="bonbon: margins move from this model's. Default: that of --model."),
     ] = None,
     sampled: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="bonbon: take the answers that this other round sampled.")
@@ -226,6 +244,8 @@ def command(
         from pastalang.training.model_files import Lora
         from pastalang.training.space import Masking, SemiAutoregressive
 
+    if precision is None:
+        precision = _usual_precision(device, is_said=method is not MethodName.PPD and not check)
     rate = learning_rate or RATES.get(method, 1e-4)
     settings = Settings(
         steps=steps or 1000, learning_rate=rate, final_share=final_rate, decay=decay, clip_norm=clip,
@@ -242,11 +262,13 @@ def command(
         if margin is not None and not (math.isfinite(margin) and (margin or form is Form.SQUARED)):
             above = "" if form is Form.SQUARED else " above 0"
             raise Refused(f"--margin takes a number{above}, not {margin:g}", EXIT_USAGE)
-        preference = Preference(samples or 8, quality, alpha, margin, form)
+        preferring = PreferenceOptions(
+            Preference(samples or 10, quality, alpha, margin, form), rounds, score, judge, baseline, reference, sampled
+        )
         train_bonbon(
-            preference, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
-            score, max(1, rows // 2), warm_up, device, sampled=sampled, lora=adapters, keep_adapter=keep_adapter,
-            overwrite=overwrite, options=_options(context),
+            preferring, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
+            max(1, rows // 2), warm_up, device, lora=adapters, keep_adapter=keep_adapter, overwrite=overwrite,
+            given=_options(context),
         )  # fmt: skip
         return
     if method is MethodName.PPD:
@@ -276,6 +298,16 @@ def command(
         _train(job)
     elif processes == 1 or os.environ.get("RANK") == "0":
         _check(job)
+
+
+def _usual_precision(device: str | None, *, is_said: bool) -> Precision:
+    """The precision where none is asked for."""
+    from pastalang.training.trainer import usual_precision
+
+    precision = usual_precision(device)
+    if precision is Precision.FLOAT32 and is_said and os.environ.get("RANK", "0") == "0":
+        echo_error("note: precision float32, because this processor cannot multiply in bfloat16")
+    return precision
 
 
 def _processes() -> int:

@@ -33,7 +33,10 @@ _ONLY_FOR = {
     "length": (*_FINE_TUNED, MethodName.PPD),
     "distances": _PROBES,
     **dict.fromkeys(("plain", "cuts"), (MethodName.SPACE,)),
-    **dict.fromkeys(("quality", "score", "sampled", "margin", "alpha", "form"), (MethodName.BONBON,)),
+    **dict.fromkeys(
+        ("quality", "score", "judge", "baseline", "reference", "rounds", "sampled", "margin", "alpha", "form"),
+        (MethodName.BONBON,),
+    ),
     **dict.fromkeys(("ensemble", "temperature"), (MethodName.PPD,)),
     **dict.fromkeys(
         (

@@ -27,6 +27,7 @@ from pastalang.errors import PastaError
 from pastalang.plan.plan import THREAD, Mode, Plan
 from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.constraints.tagged_text import Begin, Reading, reader_of
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
@@ -39,23 +40,24 @@ from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.method import OwnThreads
 from pastalang.training.metrics import report_on_texts
 from pastalang.training.model_files import Lora, read_base, save
+from pastalang.training.pairwise import Judge, win_loss_ratio
 from pastalang.training.preference import Form, Preference
 from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.row_files import RowFile, fingerprint_of
-from pastalang.training.run_folder import WORK, check_folder, prepare_folder, write_options
+from pastalang.training.run_folder import WORK, Stand, check_folder, prepare_folder, stand_of, write_options
 from pastalang.training.run_log import ReportLine
 from pastalang.training.settings import Settings
-from pastalang.training.thread_eval import Score, parts_of
+from pastalang.training.thread_eval import Score, parts_of, verdict_for
 from pastalang.training.thread_text import read_thread_text, tags_apart
 from pastalang.training.trainer import train
 
 _TOGETHER = 8  # rows that are sampled together, and kept together
-_NOT_OF_SAMPLES: Final = frozenset(("quality_weight", "alpha", "target", "form", "lora", "pairs"))
+_NOT_OF_SAMPLES: Final = frozenset(("quality_weight", "alpha", "target", "form", "lora", "pairs", "reference"))
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One answer, with its threads in place, as rows have it. `quality` is between 0 and 1."""
+    """One answer, with its threads in place, as rows have it."""
 
     value: str
     speed: float
@@ -69,78 +71,131 @@ class Pair:
     worst: Sampled
 
 
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How good an answer is: how a `judge` compares it with other answers, the share that a `score` counts as right, or
+    the F1 of its words. `name` tells two ways apart.
+    """
+
+    score: Score | None = None
+    judge: Judge | None = None
+    name: str = "F1 of words"
+
+    def of(self, row: Row, text: str, others: Sequence[str]) -> float:
+        """`others` are the answers that a judge compares with."""
+        if self.judge is not None:
+            return win_loss_ratio([verdict_for(self.judge, row, text, other) for other in others])
+        if self.score is not None:
+            counts = parts_of(self.score, row, text).values()
+            return sum(part for part, _ in counts) / max(1, sum(whole for _, whole in counts))
+        [right] = row.answer.plain_texts
+        return report_on_texts([(right, text)], truncated=0).reported.f1 / 100
+
+    def shown(self, quality: float) -> str:
+        return f"{100 * quality:.1f} %" if self.judge is None else f"{quality:.2f} wins a loss"
+
+
 # ── sampling ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sample_answers(
-    engine: Engine, plan: Plan, rows: Sequence[Row], preference: Preference, *, score: Score | None, kept: Path,
-    seed: int, on_done: Callable[[int], None] = lambda _: None,
-) -> list[list[Sampled]]:  # fmt: skip
-    """Answers to each row, without those that failed. They are kept in a file, row by row, and taken from there."""
-    found = _kept_before(kept)[: len(rows)]
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """Samples answers to each row and measures them.
+
+    `baseline` are answers without threads to the same rows: the speed-up is against their length, or against that of
+    the right answer where there is none.
+    """
+
+    engine: Engine
+    plan: Plan
+    rows: Sequence[Row]
+    preference: Preference
+    quality: Quality
+    seed: int
+    baseline: Sequence[str | None] | None = None
+
+    def answers(self, kept: Path, on_done: Callable[[int], None] = lambda _: None) -> list[list[Sampled]]:
+        """Answers to each row, without those that failed. They are kept in a file and taken from there."""
+        lines = kept_lines(
+            kept, len(self.rows), lambda first: [[asdict(one) for one in row] for row in self._some(first)], on_done
+        )
+        return [[Sampled(**one) for one in line] for line in lines]
+
+    def _some(self, first: int) -> list[list[Sampled]]:
+        """Of the next rows. Every sample of every row has a seed of its own."""
+        rows, count = self.rows[first : first + _TOGETHER], self.preference.samples
+        start = (self.seed * 1_000_003 + first) * count
+        inputs = [row.inputs for row in rows for _ in range(count)]
+        results = iter(
+            self.engine.batch(
+                self.plan, inputs, seeds=range(start, start + len(inputs)), any_mode=True,
+                sampling=Sampling(temperature=self.preference.temperature), on_truncated="keep",
+            )
+        )  # fmt: skip
+        sampled = [
+            [self._measured(number, result) for result in islice(results, count)]
+            for number in range(first, first + len(rows))
+        ]
+        return [[one for one in each if one is not None] for each in sampled]
+
+    def _measured(self, number: int, result: Result | PastaError) -> Sampled | None:
+        """None if the answer failed, was cut, or cannot be written as a row."""
+        assert self.plan.auto is not None
+        if isinstance(result, PastaError) or any(field.truncated for field in result.fields):
+            return None
+        encoder, row = self.engine.encoder, self.rows[number]
+        value = tagged_text(encoder, self.plan.auto, result)
+        try:
+            if read_thread_text(value, self.plan.auto).plain != result.text:
+                return None
+        except BadRow:
+            return None
+        [right] = row.answer.plain_texts
+        plain = None if self.baseline is None else self.baseline[number]
+        others = [right] if plain is None else [plain, right]
+        speed = (len(encoder.text(others[0])) + 1) / max(1, result.usage.critical_path)
+        return Sampled(value, speed, self.quality.of(row, result.text, others))
+
+
+def baseline_answers(
+    engine: Engine, plan: Plan, rows: Sequence[Row], kept: Path, on_done: Callable[[int], None] = lambda _: None
+) -> list[str | None]:
+    """The likeliest answer to each row of a model that writes no threads; None where there is none. Kept as samples."""
+
+    def more(first: int) -> list[str | None]:
+        results = engine.batch(
+            plan, [row.inputs for row in rows[first : first + _TOGETHER]], any_mode=True,
+            sampling=Sampling(temperature=0.0), on_truncated="keep",
+        )  # fmt: skip
+        return [None if isinstance(result, PastaError) else result.text for result in results]
+
+    return kept_lines(kept, len(rows), more, on_done)
+
+
+def kept_lines(
+    kept: Path, count: int, more: Callable[[int], Sequence[Any]], on_done: Callable[[int], None]
+) -> list[Any]:
+    """The first lines of a file of JSON. `more` makes those after the given number that are missing."""
+    found = _whole_lines(kept)[:count]
     with kept.open("a", encoding="utf-8") as file:
-        while len(found) < len(rows):
-            some = rows[len(found) : len(found) + _TOGETHER]
-            new = _answers(engine, plan, some, preference, score, seed=(seed, len(found)))
-            file.write("".join(json.dumps([asdict(one) for one in sampled]) + "\n" for sampled in new))
+        while len(found) < count:
+            new = more(len(found))
+            file.write("".join(json.dumps(line) + "\n" for line in new))
             file.flush()
             found += new
             on_done(len(found))
     return found
 
 
-def _kept_before(kept: Path) -> list[list[Sampled]]:
-    """The answers in a file, which loses its last line if a run was killed while it wrote it."""
+def _whole_lines(kept: Path) -> list[Any]:
+    """The lines of a file, which loses its last one if a run was killed while it wrote it."""
     if not kept.exists():
         return []
     text = kept.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         kept.write_text(whole, encoding="utf-8")
-    return [[Sampled(**one) for one in json.loads(line)] for line in whole.splitlines()]
-
-
-def _answers(
-    engine: Engine, plan: Plan, rows: Sequence[Row], preference: Preference, score: Score | None,
-    *, seed: tuple[int, int],
-) -> list[list[Sampled]]:  # fmt: skip
-    """Every sample of every row has a seed of its own. `seed`: of the round, and how many rows came before."""
-    round, first = seed
-    start = (round * 1_000_003 + first) * preference.samples
-    inputs = [row.inputs for row in rows for _ in range(preference.samples)]
-    results = iter(
-        engine.batch(
-            plan, inputs, seeds=range(start, start + len(inputs)), any_mode=True,
-            sampling=Sampling(temperature=preference.temperature), on_truncated="keep",
-        )
-    )  # fmt: skip
-    sampled = [
-        [_sampled(engine.encoder, plan, row, result, score) for result in islice(results, preference.samples)]
-        for row in rows
-    ]
-    return [[one for one in each if one is not None] for each in sampled]
-
-
-def _sampled(
-    encoder: Encoder, plan: Plan, row: Row, result: Result | PastaError, score: Score | None
-) -> Sampled | None:
-    """None if the answer failed, was cut, or cannot be written as a row."""
-    assert plan.auto is not None
-    if isinstance(result, PastaError) or any(field.truncated for field in result.fields):
-        return None
-    value = tagged_text(encoder, plan.auto, result)
-    try:
-        if read_thread_text(value, plan.auto).plain != result.text:
-            return None
-    except BadRow:
-        return None
-    [right] = row.answer.plain_texts
-    if score is None:
-        quality = report_on_texts([(right, result.text)], truncated=0).reported.f1 / 100
-    else:
-        counts = parts_of(score, row, result.text).values()
-        quality = sum(part for part, _ in counts) / max(1, sum(whole for _, whole in counts))
-    return Sampled(value, (len(encoder.text(right)) + 1) / max(1, result.usage.critical_path), quality)
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def tagged_text(encoder: Encoder, policy: AutoPolicy, result: Result) -> str:
@@ -221,16 +276,13 @@ class BonbonLoss:
     def __call__(self, model: Any, batch: Batch) -> Tensor:
         found = log_probabilities(model, batch)
         before = torch.tensor([self.reference[name] for name in batch.origins], dtype=found.dtype, device=found.device)
-        lengths = (batch.labels != IGNORED).sum(dim=1)[0::2]
-        moved = found - before
-        margin, target = moved[0::2] - moved[1::2], self.preference.margin
-        if self.preference.form is Form.SQUARED:
-            costs = (margin - target).square()
+        moved, preference = found - before, self.preference
+        margin = moved[0::2] - moved[1::2]
+        if preference.form is Form.SQUARED:
+            costs = (margin - preference.margin).square()
         else:
-            costs = -logsigmoid(margin / target)
-        alpha = self.preference.alpha
-        imitation = -found[0::2] / lengths
-        return (alpha * imitation + (1 - alpha) * costs).mean()
+            costs = -logsigmoid(preference.beta * margin)
+        return (preference.alpha * -found[0::2] + (1 - preference.alpha) * costs).mean()
 
 
 def log_probabilities(model: Any, batch: Batch) -> Tensor:
@@ -257,14 +309,16 @@ def reference_of(model: Any, batches: PairBatches) -> dict[str, float]:
     return found
 
 
-def summary_of(pairs: Sequence[Pair], answers: Sequence[Sequence[Sampled]], report: ReportLine) -> None:
+def summary_of(
+    pairs: Sequence[Pair], answers: Sequence[Sequence[Sampled]], quality: Quality, report: ReportLine
+) -> None:
     every = [one for sampled in answers for one in sampled]
     for name, some in (("all", every), ("best", [p.best for p in pairs]), ("worst", [p.worst for p in pairs])):
         if not some:
             continue
         speed = sum(one.speed for one in some) / len(some)
-        quality = sum(one.quality for one in some) / len(some)
-        report(f"{name:<5}  {len(some):>6,} answers  speed-up {speed:.2f}x  quality {100 * quality:.1f} %")
+        shown = quality.shown(sum(one.quality for one in some) / len(some))
+        report(f"{name:<5}  {len(some):>6,} answers  speed-up {speed:.2f}x  quality {shown}")
 
 
 # ── a round ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -272,9 +326,11 @@ def summary_of(pairs: Sequence[Pair], answers: Sequence[Sequence[Sampled]], repo
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round. `settings.steps` 0: every pair once. `pairs` share a batch; `score_name` tells two scores apart.
+    """One round. `settings.steps` 0: every pair once. `pairs` share a batch.
     `warmup`: steps; None: a tenth of all, at most 100.
 
+    `baseline`: a model that answers without threads, whose answers the sampled ones are measured against.
+    `reference`: the model whose margin is moved; None: the model that the round begins with.
     `sampled`: the folder of another round of the same model, whose answers are taken.
     """
 
@@ -284,17 +340,43 @@ class Round:
     out: Path
     preference: Preference
     settings: Settings
+    quality: Quality = Quality()
+    baseline: str | None = None
+    reference: str | None = None
+    sampled: Path | None = None
     pairs: int = 4
     warmup: int | None = None
-    score: Score | None = None
-    score_name: str = "F1 of words"
-    sampled: Path | None = None
     lora: Lora | None = None
     keep_adapter: bool = False
     device: str | None = None
     cells: int = 8192
     overwrite: bool = False
     options: Mapping[str, Any] | None = None
+
+
+def train_rounds(
+    round: Round, count: int, *, report: ReportLine = print, on_done: Callable[[int], None] = lambda _: None,
+    is_stopped: Callable[[], bool] = bool,
+) -> None:  # fmt: skip
+    """Rounds that begin with the model of the one before, in folders of their own. Interrupted ones go on.
+
+    The reference of all of them is the first model.
+    """
+    for number in range(1, count + 1):
+        out = round.out / f"round-{number}"
+        if number < count and not round.overwrite and stand_of(out) is Stand.FINISHED_RUN:
+            report(f"{out} is finished")
+            continue
+        report(f"round {number} of {count}")
+        is_first = number == 1
+        one = replace(
+            round,
+            out=out,
+            model=round.model if is_first else str(round.out / f"round-{number - 1}"),
+            sampled=round.sampled if is_first else None,
+            reference=round.reference or round.model,
+        )
+        train_round(one, report=report, on_done=on_done, is_stopped=is_stopped)
 
 
 def train_round(
@@ -314,10 +396,7 @@ def train_round(
     write_options(round.out, round.options or {}, identity)
     if kept is not None and not (work / kept.name).exists():
         copyfile(kept, work / kept.name)
-    answers = sample_answers(
-        Engine.load(round.model, device=round.device, cells=round.cells), plan, reading.rows, round.preference,
-        score=round.score, kept=work / _samples_name(identity, settings.seed), seed=settings.seed, on_done=on_done,
-    )  # fmt: skip
+    answers = _sampled(round, plan, reading.rows, work / _samples_name(identity, settings.seed), on_done)
     pairs = pairs_of(reading.rows, answers, round.preference)
     usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
     report(f"{usable:,} of {sampled:,} answers can be used: they are whole, and their tags act")
@@ -326,12 +405,12 @@ def train_round(
             f"no answer of {round.model} can be used: all are cut by a limit, or have tags that do not act; "
             "raise `max`, or train it first with rows that have threads"
         )
-    summary_of(pairs, answers, report)
-    model = base.load(device=round.device, seed=settings.seed, lora=round.lora, precision=settings.precision)
+    summary_of(pairs, answers, round.quality, report)
     batches = PairBatches(
         pairs, Recorder(base.tokenizer, window=base.window), plan, size=round.pairs, seed=settings.seed
     )
-    loss = BonbonLoss(reference_of(model, batches), round.preference)
+    model = base.load(device=round.device, seed=settings.seed, lora=round.lora, precision=settings.precision)
+    loss = BonbonLoss(_reference(round, model, batches), round.preference)
     steps = settings.steps or -(-len(pairs) // round.pairs)
     warmup = min(settings.warmup_steps, max(1, steps // 10)) if round.warmup is None else round.warmup
     progress = train(
@@ -347,12 +426,38 @@ def train_round(
     return progress
 
 
+def _sampled(
+    round: Round, plan: Plan, rows: Sequence[Row], kept: Path, on_done: Callable[[int], None]
+) -> list[list[Sampled]]:
+    plain: list[str | None] | None = None
+    if round.baseline is not None:
+        engine = Engine.load(round.baseline, device=round.device, cells=round.cells)
+        plain = baseline_answers(engine, plan, rows, kept.with_name(kept.name.replace("samples", "baseline")), on_done)
+    engine = Engine.load(round.model, device=round.device, cells=round.cells)
+    sampler = Sampler(engine, plan, rows, round.preference, round.quality, round.settings.seed, plain)
+    return sampler.answers(kept, on_done)
+
+
+def _reference(round: Round, model: Any, batches: PairBatches) -> dict[str, float]:
+    """The log-probabilities that the margin is measured from."""
+    if round.reference is None:
+        return reference_of(model, batches)
+    base, own = read_base(round.reference), read_base(round.model)
+    if vocabulary_of(base.tokenizer).fingerprint != vocabulary_of(own.tokenizer).fingerprint:
+        raise BadData(f"{round.reference} has other tokens than {round.model}, so it cannot be its reference")
+    settings = round.settings
+    reference = base.load(device=round.device, seed=settings.seed, lora=None, precision=settings.precision)
+    return reference_of(reference, batches)
+
+
 def _identity(round: Round) -> dict[str, str]:
     preference = {name: str(getattr(round.preference, name)) for name in Preference.__dataclass_fields__}
     adapters = {} if round.lora is None else {"lora": str(round.lora)}
     return {
         **round.method.identity, **preference, **adapters, "method": "bonbon", "model": _fingerprint_of(round.model),
-        "data": fingerprint_of(round.data), "pairs": str(round.pairs), "score": round.score_name,
+        "data": fingerprint_of(round.data), "pairs": str(round.pairs), "score": round.quality.name,
+        "baseline": "none" if round.baseline is None else _fingerprint_of(round.baseline),
+        "reference": "none" if round.reference is None else _fingerprint_of(round.reference),
     }  # fmt: skip
 
 
@@ -370,8 +475,8 @@ def _sampled_before(round: Round, identity: Mapping[str, str]) -> Path | None:
     found = round.sampled / WORK / _samples_name(identity, round.settings.seed)
     if not found.is_file():
         raise BadData(
-            f"{round.sampled} holds no answers of this model to these rows: its model, rows, program, seed, score and "
-            "number of samples must be those of this round"
+            f"{round.sampled} holds no answers of this model to these rows: its model, rows, program, seed, score, "
+            "baseline and number of samples must be those of this round"
         )
     return found
 

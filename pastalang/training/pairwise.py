@@ -1,8 +1,9 @@
 """Answers judged in pairs: each pair in both orders, with ties, and at equal lengths.
 
-A judge gets the inputs and two answers, and says which is better: `first`, `second` or `tie`. Judges prefer what
-stands in one place, and what is longer. So a pair is won only if it is won in both places, and the win rate at equal
-lengths is what a logistic curve over the difference of lengths says of answers that are equally long.
+A judge gets the inputs and two answers and returns which is better: `first`, `second` or `tie`, alone or with its
+confidence between 0 and 1. Judges prefer what stands in one place, and what is longer. So a pair is won only if it is
+won in both places, and the win rate at equal lengths is what a logistic curve over the difference of lengths says of
+answers that are equally long.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from numpy.typing import NDArray
 from pastalang.training.errors import BadData, raised
 from pastalang.training.likelihood import Interval, interval_of_mean
 
-Judge: TypeAlias = Callable[[Mapping[str, Any], str, str], str]
+Judge: TypeAlias = Callable[[Mapping[str, Any], str, str], str | tuple[str, float]]
 
 FIRST, SECOND, TIE = "first", "second", "tie"
+_VERDICTS: Final = (FIRST, SECOND, TIE)
+_LEAST_LOSS: Final = 0.1
 _RESAMPLES: Final = 200
 _STEPS: Final = 25  # of Newton's method, which needs about five
 _CLOSE: Final = 1e-9  # a step that changes nothing any more
@@ -29,11 +32,16 @@ _HELD: Final = 1e-3  # what keeps the slope finite where all longer answers win
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`share` of the win: 1, 0.5 for a tie, or 0. `longer`: by how many characters the answer is longer."""
+    """`share` of the win: 1, 0.5 for a tie, or 0. `longer`: by how many characters the answer is longer.
+
+    `won` and `lost` are the confidence of the judge in the orders in which the answer was better, and was worse.
+    """
 
     share: float
     is_consistent: bool
     longer: int
+    won: float = 0.0
+    lost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +60,38 @@ class WinRate:
 
 def verdict_on(judge: Judge, inputs: Mapping[str, Any], answer: str, other: str) -> Verdict:
     """Raises `BadData` if the judge fails, and for what is no verdict."""
-    once, again = _asked(judge, inputs, answer, other), _asked(judge, inputs, other, answer)
+    once, sure_once = _asked(judge, inputs, answer, other)
+    again, sure_again = _asked(judge, inputs, other, answer)
     is_won, is_lost = (once, again) == (FIRST, SECOND), (once, again) == (SECOND, FIRST)
-    is_consistent = is_won or is_lost or once == again == TIE
-    return Verdict(1.0 if is_won else 0.0 if is_lost else 0.5, is_consistent, len(answer) - len(other))
+    return Verdict(
+        share=1.0 if is_won else 0.0 if is_lost else 0.5,
+        is_consistent=is_won or is_lost or once == again == TIE,
+        longer=len(answer) - len(other),
+        won=sure_once * (once == FIRST) + sure_again * (again == SECOND),
+        lost=sure_once * (once == SECOND) + sure_again * (again == FIRST),
+    )
 
 
-def _asked(judge: Judge, inputs: Mapping[str, Any], first: str, second: str) -> str:
+def _asked(judge: Judge, inputs: Mapping[str, Any], first: str, second: str) -> tuple[str, float]:
+    """The verdict, and how sure the judge is of it: wholly, if it does not say."""
     try:
         found = judge(dict(inputs), first, second)
     except Exception as problem:
         raise BadData(f"the judge raises {raised(problem)}") from problem
-    if found not in (FIRST, SECOND, TIE):
-        raise BadData(f"the judge answers first, second or tie, not {found!r:.60}")
-    return found
+    match found:
+        case str(verdict) if verdict in _VERDICTS:
+            return verdict, 1.0
+        case (str(verdict), int() | float() as confidence) if verdict in _VERDICTS and 0 <= confidence <= 1:
+            return verdict, float(confidence)
+    raise BadData(
+        f"the judge returns first, second or tie, or one of them with a confidence between 0 and 1, not {found!r:.60}"
+    )
+
+
+def win_loss_ratio(verdicts: Sequence[Verdict]) -> float:
+    """The confidence in wins for each of that in losses. Few losses count as a tenth of a sure one, so that the ratio
+    stays finite."""
+    return sum(one.won for one in verdicts) / max(_LEAST_LOSS, sum(one.lost for one in verdicts))
 
 
 def win_rate(verdicts: Sequence[Verdict]) -> WinRate | None:

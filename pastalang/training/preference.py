@@ -8,10 +8,10 @@ from enum import StrEnum
 
 
 class Form(StrEnum):
-    """How the margin of a pair costs: as the papers write it, or as their code computes it."""
+    """What a margin costs: as BoNBoN's and PASTA's papers write it, or as the published code of BoNBoN computes it."""
 
     SQUARED = "squared"  # (margin - target)²
-    LOGISTIC = "logistic"  # -log sigmoid(margin / target)
+    LOGISTIC = "logistic"  # -log sigmoid(β margin), with β = 1 / (2 target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Preference:
     `target`: the margin that is aimed at; None: (n - 1) (1 + 1/2 + ... + 1/(n-1)), that of the best and worst of n.
     """
 
-    samples: int = 8
+    samples: int = 10
     quality_weight: float = 2.0
     alpha: float = 0.005
     target: float | None = None
@@ -33,8 +33,13 @@ class Preference:
         n = self.samples
         return self.target if self.target is not None else (n - 1) * sum(1 / k for k in range(1, n))
 
+    @property
+    def beta(self) -> float:
+        """The slope of the logistic form: 0.0275 for 8 samples."""
+        return 1 / (2 * self.margin)
+
     def score(self, speed: float, quality: float) -> tuple[float, float]:
-        """What sorts answers: the worst first."""
+        """The key to rank answers by: the worst first."""
         if math.isinf(self.quality_weight):
             return quality, speed
         return speed + self.quality_weight * quality, quality

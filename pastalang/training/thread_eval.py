@@ -308,12 +308,13 @@ def judged(
     others = [row.answer.plain_texts[0] for row in rows] if baseline is None else baseline
     return [
         None if isinstance(one, str) or (baseline is not None and isinstance(other, str))
-        else _verdict(judge, row, one.text, other if isinstance(other, str) else other.text)
+        else verdict_for(judge, row, one.text, other if isinstance(other, str) else other.text)
         for row, one, other in zip(rows, answers, others, strict=True)
     ]  # fmt: skip
 
 
-def _verdict(judge: Judge, row: Row, answer: str, other: str) -> Verdict:
+def verdict_for(judge: Judge, row: Row, answer: str, other: str) -> Verdict:
+    """Raises `BadData`, with the row, if the judge fails."""
     try:
         return verdict_on(judge, row.inputs, answer, other)
     except BadData as problem:

@@ -362,7 +362,7 @@ both = lambda *given: "both"
     ("option", "name", "code", "message"),
     [
         ("--judge", "raises", 1, "r.jsonl:1: the judge raises KeyError: 'x' (fails.py, line 3)"),
-        ("--judge", "both", 1, "r.jsonl:1: the judge answers first, second or tie, not 'both'"),
+        ("--judge", "both", 1, "r.jsonl:1: the judge returns first, second or tie, or one of them with a confidence"),
         ("--score", "raises", 1, "r.jsonl:1: the score raises KeyError: 'x' (fails.py, line 3)"),
         ("--score", "one", 1, "r.jsonl:1: the score raises TypeError: "),
         *(("--score", name, 1, "r.jsonl:1: the score returns how many parts of each kind are right, of how many")

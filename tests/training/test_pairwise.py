@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pastalang.training.errors import BadData
-from pastalang.training.pairwise import Verdict, verdict_on, win_rate
+from pastalang.training.pairwise import Verdict, verdict_on, win_loss_ratio, win_rate
 from pastalang.training.trade_off import Point, best_of, draw, point_of
 
 
 @pytest.mark.parametrize(
     ("judge", "expected"),
     [
-        (lambda one, other: "first" if one > other else "second", Verdict(1.0, True, 0)),
-        (lambda one, other: "second" if one > other else "first", Verdict(0.0, True, 0)),
+        (lambda one, other: "first" if one > other else "second", Verdict(1.0, True, 0, won=2.0)),
+        (lambda one, other: "second" if one > other else "first", Verdict(0.0, True, 0, lost=2.0)),
         (lambda one, other: "tie", Verdict(0.5, True, 0)),
-        (lambda one, other: "first", Verdict(0.5, False, 0)),  # whatever stands first
-        (lambda one, other: "tie" if one > other else "second", Verdict(0.5, False, 0)),
+        (lambda one, other: "first", Verdict(0.5, False, 0, won=1.0, lost=1.0)),  # whatever stands first
+        (lambda one, other: "tie" if one > other else "second", Verdict(0.5, False, 0, won=1.0)),
     ],
 )
 def test_a_pair_is_won_only_if_it_is_won_in_both_orders(judge, expected) -> None:  # type: ignore[no-untyped-def]
@@ -31,8 +31,26 @@ def test_a_pair_is_won_only_if_it_is_won_in_both_orders(judge, expected) -> None
 
 
 def test_what_is_not_a_verdict_is_refused() -> None:
-    with pytest.raises(BadData, match="the judge answers first, second or tie, not 'A'"):
+    with pytest.raises(BadData, match=r"the judge returns first, second or tie, .* not 'A'"):
         verdict_on(lambda *_: "A", {}, "b", "a")
+
+
+@pytest.mark.parametrize("sure", [1.5, -0.1, float("nan"), "very"])
+def test_a_confidence_is_between_0_and_1(sure: object) -> None:
+    with pytest.raises(BadData, match="with a confidence between 0 and 1, not"):
+        verdict_on(lambda *_: ("first", sure), {}, "b", "a")  # type: ignore[arg-type, return-value]
+
+
+def test_the_confidence_of_wins_is_divided_by_that_of_losses() -> None:
+    def prefers_b(_: object, one: str, other: str) -> tuple[str, float]:
+        return ("first", 0.9) if one == "b" else ("second", 0.6)
+
+    won, lost = (verdict_on(prefers_b, {}, *pair) for pair in (("b", "a"), ("a", "b")))
+    assert (won.won, won.lost, lost.won, lost.lost) == (1.5, 0.0, 0.0, 1.5)
+    unsure = verdict_on(lambda *_: ("first", 0.4), {}, "b", "a")
+    assert win_loss_ratio([won, unsure]) == pytest.approx((1.5 + 0.4) / 0.4)
+    assert win_loss_ratio([won]) == pytest.approx(15.0), "no loss counts as a tenth of a sure one"
+    assert win_loss_ratio([lost]) == 0.0
 
 
 def test_a_judge_who_prefers_longer_answers_finds_equal_ones_equal() -> None:
