@@ -110,8 +110,7 @@ def test_json_says_where_and_what(folder: Path) -> None:
 def test_github_gets_annotations(folder: Path) -> None:
     path = folder / "inner" / "wrong.pasta"
     assert pasta("check", "--format", "github", str(path)).output == (
-        f"::error file={path},line=2,col=20,endLine=2,title=unknown-name%3A unknown type `dat`::"
-        "did you mean `date`?\n"
+        f"::error file={path},line=2,col=20,endLine=2,title=unknown-name%3A unknown type `dat`::did you mean `date`?\n"
     )
 
 
