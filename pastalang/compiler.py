@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from pastalang.check.checker import check_file
-from pastalang.check.report import sure_findings
+from pastalang.check.report import certain_diagnostics
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.errors import FileError, ProgramError
 from pastalang.grammar import nodes
@@ -61,14 +61,14 @@ def check_reading(reading: Reading, *, path: Path | None) -> tuple[Program | Non
     if not reading.is_usable:
         return None, reading.diagnostics
     parsed = parse(reading.source)
-    found = (*reading.diagnostics, *parsed.diagnostics)
+    diagnostics = (*reading.diagnostics, *parsed.diagnostics)
     if parsed.file is not None:
         checked = check_file(reading.source, parsed.file, path=path, parse=_parse)
-        return checked.program, (*found, *checked.diagnostics)
+        return checked.program, (*diagnostics, *checked.diagnostics)
     if parsed.rest is not None:
         checked = check_file(reading.source, parsed.rest, path=path, parse=_parse)
-        found = (*found, *sure_findings(checked.diagnostics, parsed.diagnostics))
-    return None, tuple(sorted(found, key=lambda one: (one.source.name, one.span)))
+        diagnostics = (*diagnostics, *certain_diagnostics(checked.diagnostics, parsed.diagnostics))
+    return None, tuple(sorted(diagnostics, key=lambda diagnostic: (diagnostic.source.name, diagnostic.span)))
 
 
 def _parse(source: Source) -> tuple[nodes.File | None, tuple[Diagnostic, ...]]:

@@ -51,7 +51,7 @@ MAX_NUMBER_DIGITS: Final = 100
 MAX_SCHEMA_BYTES: Final = 200_000
 
 # Problems that the checker reports for one program.
-MAX_FINDINGS: Final = 200
+MAX_DIAGNOSTICS: Final = 200
 
 # A number as written. Longer ones have no use and cost time to turn into values.
 MAX_NUMBER_CHARS: Final = 100

@@ -387,7 +387,7 @@ def _read_file(value: nodes.StringValue, site: Site) -> str | None:
 
 
 def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | None:
-    """The document as compact JSON, its keys in the order written; None, with a finding, if it cannot be enforced."""
+    """The document as compact JSON, its keys in the order written; None, with a diagnostic, if it is refused."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_SCHEMA_BYTES:
         report.add("too-large", f"this JSON Schema exceeds the limit of {MAX_SCHEMA_BYTES:,} bytes", value.span)
         return None
@@ -409,7 +409,7 @@ def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | Non
             "checked-after-decoding",
             "this JSON Schema is checked after decoding",
             value.span,
-            message=f"{listed(checked, most=4)} cannot be enforced token by token",
+            message=f"{listed(checked, max_shown=4)} cannot be enforced token by token",
             help="a value that fails is decoded again; `repair` says how often before the run ends with `Invalid`",
         )
     return written
@@ -419,12 +419,12 @@ def document_problem(document: JsonValue) -> Mismatch | None:
     """The first problem of the document; None if the grammar engine can enforce it."""
     if document is False:
         return Mismatch(("#",), "`false` accepts no value")
-    found = (
+    problem = (
         find_hostile(document)
         or find_in_schemas(document, opaque_problem)
         or (("", "requires itself, so no value can end") if is_endless(document) else None)
     )
-    return None if found is None else Mismatch((f"#{found[0]}",), found[1])
+    return None if problem is None else Mismatch((f"#{problem[0]}",), problem[1])
 
 
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────

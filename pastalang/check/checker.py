@@ -9,7 +9,7 @@ from pathlib import Path
 from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
 from pastalang.check.report import Report
 from pastalang.check.templates import TemplateChecker, check_branches
-from pastalang.check.types import Facts, Lowering, TypeTable, report_unenforced_recursion, report_waits
+from pastalang.check.types import Lowering, TypeFacts, TypeTable, report_unenforced_recursion, report_waits
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
 from pastalang.graphs import DependencyGraph
@@ -72,7 +72,7 @@ class _Checker:
         ordered = {key: table.facts[key] for key in self.declared}
         return TypeTable(ordered, {key: facts.type for key, facts in ordered.items()}, table.recursive)
 
-    def _lower(self, declared: DeclaredType, table: TypeTable) -> Facts:
+    def _lower(self, declared: DeclaredType, table: TypeTable) -> TypeFacts:
         node = declared.node
         lowering = self._lowering(declared.module, table)
         facts = lowering.facts(node.type)
@@ -130,7 +130,7 @@ class _Checker:
         node, module = declared.node, declared.module
         report = self.report.for_source(module.source)
 
-        def lower(node: nodes.TypeNode, *, in_json: bool = False) -> Facts:
+        def lower(node: nodes.TypeNode, *, in_json: bool = False) -> TypeFacts:
             lowering = self._lowering(module, table)
             lowering.in_json = in_json
             facts = lowering.facts(node)

@@ -19,13 +19,13 @@ from pastalang.source import Span
 def check_inputs(
     node: nodes.TemplateDeclaration, module: Module, lower: LowerType, report: Report
 ) -> tuple[Input, ...]:
-    found: dict[str, Input] = {}
+    inputs: dict[str, Input] = {}
     each: nodes.InputNode | None = None
     for written in node.inputs:
         name = written.name.text
         type = _input_type(written.type, module, lower, report)
-        if name in found:
-            _report_duplicate(written.name, found[name], report)
+        if name in inputs:
+            _report_duplicate(written.name, inputs[name], report)
             continue
         if written.each and each is not None:
             _report_second_each(written, each, report)
@@ -34,8 +34,8 @@ def check_inputs(
             headline = "a chat history is an input of its own: `history: messages`"
             _refuse(written.span, headline, "move what belongs to each document to another input", report)
         default = _default(written, type, report)
-        found[name] = Input(name, type, default, written.each, written.span)
-    return tuple(found.values())
+        inputs[name] = Input(name, type, default, written.each, written.span)
+    return tuple(inputs.values())
 
 
 def _input_type(node: nodes.TypeNode, module: Module, lower: LowerType, report: Report) -> InputType:

@@ -70,8 +70,8 @@ class Loader:
         report = self.report.for_source(source)
         imports = [node for node in file.declarations if isinstance(node, nodes.ImportNode)]
         _declare(module, report, self.keys)
-        found = [(node, self._follow(node, path, report)) for node in imports]
-        for node, other in found:
+        followed = [(node, self._follow(node, path, report)) for node in imports]
+        for node, other in followed:
             if other is not None:
                 _import_names(node, other, module, report)
             else:

@@ -113,40 +113,42 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class NameDeclaration:
     """A declaration of a name anywhere in the answer: what it names, and where."""
 
     kind: str  # "hole", "async", "fork", "fan-out", "input"
     span: Span
 
 
-def declared_names(inputs: tuple[Input, ...], pieces: tuple[nodes.Piece, ...]) -> dict[str, list[Declared]]:
+def declared_names(inputs: tuple[Input, ...], pieces: tuple[nodes.Piece, ...]) -> dict[str, list[NameDeclaration]]:
     """Every name of a template with all its declarations, in the order of the text."""
-    found: dict[str, list[Declared]] = {one.name: [Declared("input", one.span)] for one in inputs}
+    declared: dict[str, list[NameDeclaration]] = {
+        input.name: [NameDeclaration("input", input.span)] for input in inputs
+    }
 
     def visit(pieces: tuple[nodes.Piece, ...]) -> None:
         for piece in pieces:
             match piece:
                 case nodes.HoleNode(name=name):
-                    found.setdefault(name.text, []).append(Declared("hole", name.span))
+                    declared.setdefault(name.text, []).append(NameDeclaration("hole", name.span))
                 case nodes.AsyncNode(name=name, body=body):
-                    found.setdefault(name.text, []).append(Declared("async", name.span))
+                    declared.setdefault(name.text, []).append(NameDeclaration("async", name.span))
                     visit(body or ())
                 case nodes.ForkNode(name=name, body=body):
-                    found.setdefault(name.text, []).append(Declared("fork", name.span))
+                    declared.setdefault(name.text, []).append(NameDeclaration("fork", name.span))
                     visit(body)
                 case nodes.EachNode(name=name, body=body):
-                    found.setdefault(name.text, []).append(Declared("fan-out", name.span))
+                    declared.setdefault(name.text, []).append(NameDeclaration("fan-out", name.span))
                     visit(body)
                 case _:
                     pass
 
     visit(pieces)
-    return found
+    return declared
 
 
 @dataclass(frozen=True, slots=True)
-class ListFound:
+class LoopList:
     """The list that a fan-out loops over, and the type of its items."""
 
     path: tuple[str, ...]
@@ -159,7 +161,7 @@ class Resolver:
     """Resolves names of one template; `used` collects the inputs that are read."""
 
     inputs: dict[str, Input]
-    declared: dict[str, list[Declared]]
+    declared: dict[str, list[NameDeclaration]]
     types: dict[str, t.Type]
     report: Report
     used: set[str] = field(default_factory=set)
@@ -190,7 +192,7 @@ class Resolver:
         return None
 
     def value_of(self, path: nodes.PathValue, scope: Scope, span: Span) -> InputType | t.Type | None:
-        """The type of an input, an item or a part; None, with a finding at `span`, if there is none."""
+        """The type of an input, an item or a part; None, with a diagnostic at `span`, if there is none."""
         first, *rest = path.names
         if (type := self._readable(first, scope)) is not None:
             return self._part(type, tuple(rest), first.text)
@@ -201,21 +203,21 @@ class Resolver:
         if name.text == ITEM_NUMBER:
             self.report.add("unknown-name", "`{n}`, the number of an item, exists only inside a fork", span)
             return
-        found = self.declared.get(name.text)
-        if found is None and name.text == SCHEMA:
+        declared = self.declared.get(name.text)
+        if declared is None and name.text == SCHEMA:
             self.schema_in_answer(span)
-        elif found is None:
+        elif declared is None:
             self._report_unknown(name, [*self.inputs, *scope.items], "unknown input or item `{}`")
         elif name.text in scope.known:
             self.report.add(
                 "unsupported-reference",
                 f"`{name.text}` is written by the model; a reference can repeat only inputs",
                 name.span,
-                related=[Label(found[0].span, f"`{name.text}` is written here")],
+                related=[Label(declared[0].span, f"`{name.text}` is written here")],
                 help="the model already sees it; to repeat it in the answer, add a second hole",
             )
         else:
-            self._report_unseen(name, found[0], scope)
+            self._report_unseen(name, declared[0], scope)
 
     def schema_in_answer(self, span: Span) -> None:
         self.report.add(
@@ -225,7 +227,7 @@ class Resolver:
             help="put it into the system message or a user message",
         )
 
-    def _report_unseen(self, name: nodes.Name, declared: Declared, scope: Scope) -> None:
+    def _report_unseen(self, name: nodes.Name, declared: NameDeclaration, scope: Scope) -> None:
         if declared.span.start > name.span.start:
             why, help = "it is written further below", ""
         elif declared.kind in ("async", "fan-out"):
@@ -262,13 +264,13 @@ class Resolver:
         )
 
     def _part(self, type: InputType | t.Type, rest: tuple[nodes.Name, ...], shown: str) -> InputType | t.Type | None:
-        """The type that `.name.name` leads to, or None with a finding."""
+        """The type that `.name.name` leads to, or None with a diagnostic."""
         for name in rest:
             resolved = self.types.get(type.name, t.Anything()) if isinstance(type, t.Named) else type
             if isinstance(resolved, RecordOf):
                 fields: dict[str, InputType | t.Type] = dict(resolved.fields)
             elif isinstance(resolved, t.Object):
-                fields = {one.key: one.type for one in resolved.fields}
+                fields = {field.key: field.type for field in resolved.fields}
             elif isinstance(resolved, t.Anything | t.Schema):
                 return t.Anything()
             else:
@@ -340,9 +342,9 @@ class Resolver:
         return None
 
     def _report_no_source(self, use: VerbatimUse, name: str, scope: Scope, report: Report) -> None:
-        found = self.declared.get(name)
-        if found is not None and report.source is self.report.source:
-            self._report_unseen(nodes.Name(name, use.span), found[0], scope)
+        declared = self.declared.get(name)
+        if declared is not None and report.source is self.report.source:
+            self._report_unseen(nodes.Name(name, use.span), declared[0], scope)
             return
         self.has_unknown = True
         report.add(
@@ -358,15 +360,15 @@ class Resolver:
 
     # ── {fork item in list} ──────────────────────────────────────────────────────────────────────────────
 
-    def list_of(self, over: nodes.PathValue, scope: Scope, *, what: str) -> ListFound | None:
+    def list_of(self, over: nodes.PathValue, scope: Scope, *, what: str) -> LoopList | None:
         """The list that `what`, a fork or a block of a message, goes over."""
         first, rest = over.names[0], over.names[1:]
         is_hole = first.text in scope.known and first.text not in scope.items and first.text not in self.inputs
         type = scope.known[first.text].type if is_hole else self._readable(first, scope)
         if type is None:
-            found = self.declared.get(first.text)
-            if found is not None:
-                self._report_unseen(first, found[0], scope)
+            declared = self.declared.get(first.text)
+            if declared is not None:
+                self._report_unseen(first, declared[0], scope)
             else:
                 self._report_unknown(first, [*self.inputs, *scope.items, *scope.known], "unknown list `{}`")
             return None
@@ -375,20 +377,20 @@ class Resolver:
             return None
         return self._items(part, over, what, is_hole=is_hole)
 
-    def _items(self, type: InputType | t.Type, over: nodes.PathValue, what: str, *, is_hole: bool) -> ListFound | None:
+    def _items(self, type: InputType | t.Type, over: nodes.PathValue, what: str, *, is_hole: bool) -> LoopList | None:
         path = tuple(name.text for name in over.names)
         resolved = self.types.get(type.name, t.Anything()) if isinstance(type, t.Named) else type
         match resolved:
             case ListOf(item=item):
-                return ListFound(path, item, is_hole)
-            case t.Array(item=inner, max_items=most):
-                if most == 0:
+                return LoopList(path, item, is_hole)
+            case t.Array(item=inner, max_items=max_items):
+                if max_items == 0:
                     self.report.add(
                         "unreachable-fork",
                         f"`{over.text}` is always empty, so this fork writes nothing",
                         over.span,
                     )
-                return ListFound(path, inner, is_hole)
+                return LoopList(path, inner, is_hole)
             case t.Anything():
                 return None
             case _:

@@ -23,7 +23,7 @@ def _is_null(node: nodes.TypeNode) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedField:
     """A field and the place that adds it to the object: its key, or a spread."""
 
     field: t.Field
@@ -43,7 +43,7 @@ class ObjectBuilder:
     spread: Callable[[nodes.Spread], t.Object | None]
     types: Mapping[str, t.Type]
     report: Report
-    placed: dict[str, Placed] = field(default_factory=dict)
+    placed: dict[str, PlacedField] = field(default_factory=dict)
     names: dict[str, Span] = field(default_factory=dict)  # the Python names that are taken
     groups: int = 0
 
@@ -73,7 +73,7 @@ class ObjectBuilder:
         key = node.key.text
         sampling = check_sampling(node.sampling, self.report) if node.sampling else None
         report_null(sampling, type, node.sampling, self.report)
-        found = t.Field(
+        built = t.Field(
             key=key,
             type=type,
             name=node.name.text if node.name is not None and node.name.text != key else None,
@@ -82,7 +82,7 @@ class ObjectBuilder:
             group=group,
             sampling=sampling,
         )
-        self._place(Placed(found, node.key.span, node.after), node.name.span if node.name else node.key.span)
+        self._place(PlacedField(built, node.key.span, node.after), node.name.span if node.name else node.key.span)
 
     def _description(self, node: nodes.TypeNode) -> str | None:
         """What the declaration of a type says about it; objects carry their descriptions themselves."""
@@ -109,9 +109,9 @@ class ObjectBuilder:
             group = base_field.group
             if group is not None:
                 group = renumbered[group] if group in renumbered else renumbered.setdefault(group, self._new_group())
-            self._place(Placed(replace(base_field, group=group), node.span), node.span)
+            self._place(PlacedField(replace(base_field, group=group), node.span), node.span)
 
-    def _place(self, placed: Placed, name_span: Span) -> None:
+    def _place(self, placed: PlacedField, name_span: Span) -> None:
         key = placed.field.key
         name = placed.field.name or key
         if key in self.placed:
@@ -145,11 +145,11 @@ class ObjectBuilder:
         for key, placed in self.placed.items():
             waited: list[str] = []
             for target in placed.after:
-                found = target.text if target.text in self.placed else keys.get(target.text)
-                if found is None:
+                awaited = target.text if target.text in self.placed else keys.get(target.text)
+                if awaited is None:
                     self._report_unknown(key, target)
-                elif found not in waited:
-                    waited.append(found)
+                elif awaited not in waited:
+                    waited.append(awaited)
             if waited:
                 self.placed[key] = replace(placed, field=replace(placed.field, after=tuple(waited)))
 
@@ -165,11 +165,11 @@ class ObjectBuilder:
     def waits_against_order(self) -> tuple[Span, ...]:
         """Where a field waits for a later one. A skeleton can do that, a value decoded as one hole cannot."""
         position = {key: index for index, key in enumerate(self.placed)}
-        found: list[Span] = []
+        spans: list[Span] = []
         for key, placed in self.placed.items():
             later = [target for target in placed.field.after if position[target] > position[key]]
-            found += [self._edge_span(key, later[0])] if later and placed.after else []
-        return tuple(found)
+            spans += [self._edge_span(key, later[0])] if later and placed.after else []
+        return tuple(spans)
 
     def _check_circles(self) -> None:
         needs = {key: list(placed.field.after) for key, placed in self.placed.items()}
@@ -207,7 +207,7 @@ class ObjectBuilder:
             headline = f'"{circle[0]}" waits for itself'
         else:
             headline = f"these fields wait for one another: {' → '.join([*names, names[0]])}"
-        labels = [Label(self._edge_span(one, other), self._edge(one, other)) for one, other in pairs]
+        labels = [Label(self._edge_span(key, other), self._edge(key, other)) for key, other in pairs]
         self.report.add(
             "dependency-cycle",
             headline,
@@ -217,16 +217,16 @@ class ObjectBuilder:
             help="remove one of these dependencies: none of the values could ever begin",
         )
 
-    def _edge(self, one: str, other: str) -> str:
-        if other in self.placed[one].field.after:
-            return f'"{one}" waits for "{other}"'
+    def _edge(self, key: str, other: str) -> str:
+        if other in self.placed[key].field.after:
+            return f'"{key}" waits for "{other}"'
         group = self.placed[other].field.group
-        if group is not None and group == self.placed[one].field.group:
-            return f'"{one}" is written after "{other}" in their group'
-        return f'"{one}" waits for the group that ends with "{other}"'
+        if group is not None and group == self.placed[key].field.group:
+            return f'"{key}" is written after "{other}" in their group'
+        return f'"{key}" waits for the group that ends with "{other}"'
 
-    def _edge_span(self, one: str, other: str) -> Span:
-        placed = self.placed[one]
+    def _edge_span(self, key: str, other: str) -> Span:
+        placed = self.placed[key]
         for target in placed.after:
             if target.text == other:
                 return target.span

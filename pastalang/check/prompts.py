@@ -57,8 +57,8 @@ class PromptChecker:
         return self._pieces(block.pieces, role, Scope())
 
     def _pieces(self, pieces: tuple[nodes.Piece, ...], role: nodes.Role, scope: Scope) -> tuple[p.Piece, ...]:
-        found = (self._piece(piece, role, scope) for piece in pieces)
-        return tuple(piece for piece in found if piece is not None)
+        checked = (self._piece(piece, role, scope) for piece in pieces)
+        return tuple(piece for piece in checked if piece is not None)
 
     def _piece(self, piece: nodes.Piece, role: nodes.Role, scope: Scope) -> p.Piece | None:
         match piece:
@@ -138,7 +138,7 @@ class PromptChecker:
         """The place of `...history`, before message number `turn`."""
         name = body.name.text
         input = self.resolver.inputs.get(name)
-        histories = [one for one, known in self.resolver.inputs.items() if known.type is InputKind.MESSAGES]
+        histories = [other for other, known in self.resolver.inputs.items() if known.type is InputKind.MESSAGES]
         if input is None or input.type is not InputKind.MESSAGES:
             headline = f"`{name}` is not a chat history" if input is not None else f"unknown input `{name}`"
             advice = f"declare it as an input: `{name}: messages`"
@@ -213,23 +213,23 @@ Described: TypeAlias = tuple[str, Span]  # the name of what is described, and a 
 
 def check_descriptions(node: nodes.TemplateDeclaration, module: Module, report: Report) -> None:
     """Warn about the descriptions of a template whose messages do not show them."""
-    found: list[Described] = []
+    described: list[Described] = []
     seen: set[DeclaredType] = set()
     if node.description is not None:
-        found.append((node.name.text, node.description.span))
+        described.append((node.name.text, node.description.span))
     for message in node.messages:
         match message.body:
             case nodes.JsonBody(type=type):
-                found += _in_type(type, module, None, seen)
+                described += _in_type(type, module, None, seen)
             case nodes.TextBlock(pieces=pieces):
-                found += _in_pieces(pieces, module, seen)
+                described += _in_pieces(pieces, module, seen)
             case nodes.AutoBody() | nodes.ExampleBody() | nodes.HistoryBody():
                 pass
-    if found:
+    if described:
         report.add(
             "description-not-shown",
-            f"no message shows the model the description of {listed(dict(found), most=4)}",
-            min(span for _, span in found),
+            f"no message shows the model the description of {listed(dict(described), max_shown=4)}",
+            min(span for _, span in described),
             message="the model never sees this",
             help=("show it: put `{schema}` into a message", "a note for people is a comment: `# ...`"),
         )
@@ -304,7 +304,7 @@ class ExampleWriter:
     report: Report
 
     def messages(self, node: nodes.Message, body: nodes.ExampleBody) -> tuple[Message, ...]:
-        """The messages of an example; none, with findings, where it is wrong."""
+        """The messages of an example; none, with diagnostics, where it is wrong."""
         before = len(self.report.diagnostics)
         if not self.repeated:
             self.report.add(
@@ -345,7 +345,9 @@ class ExampleWriter:
 
     def _values(self, body: nodes.ExampleBody, given: Mapping[str, nodes.Value]) -> dict[str, JsonValue]:
         """The values of the inputs that the repeated messages and the answer read."""
-        pieces = [piece for one in self.repeated if isinstance(one.body, TextBody) for piece in one.body.pieces]
+        pieces = [
+            piece for message in self.repeated if isinstance(message.body, TextBody) for piece in message.body.pieces
+        ]
         if isinstance(self.answer, TextBody):
             pieces += self.answer.pieces
         needed = set(_names_read(pieces))
@@ -371,11 +373,11 @@ class ExampleWriter:
         if not is_constant(value):
             self._report_wrong(what, value.span, "a text, a number, true, false, null, or a list or record of these")
             return None
-        found = constant(value)
-        mismatches = find_mismatches(type, found)
+        plain = constant(value)
+        mismatches = find_mismatches(type, plain)
         if mismatches:
             self._report_wrong(what, value.span, str(mismatches[0]))
-        return found
+        return plain
 
     def _report_wrong(self, what: str, span: Span, reason: str) -> None:
         self.report.add("wrong-example", f"{what} does not fit its type", span, message=reason)
@@ -406,11 +408,11 @@ class ExampleWriter:
         if not is_constant(node):
             self._constant(node, type, "the answer")
             return None
-        found, mismatches = fit(type, constant(node), self.types, sources=quotable_texts(values))
+        answer, mismatches = fit(type, constant(node), self.types, sources=quotable_texts(values))
         for mismatch in mismatches:
             what = f"`{mismatch.where}` of the answer" if mismatch.path else "the answer"
             self._report_wrong(what, _place(node, mismatch.path), mismatch.reason)
-        return None if mismatches else (found,)
+        return None if mismatches else (answer,)
 
 
 def _place(node: nodes.Value, path: tuple[str | int, ...]) -> Span:

@@ -10,13 +10,13 @@ from itertools import islice
 from pastalang.diagnostics.diagnostic import Diagnostic, Label
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.limits import MAX_FINDINGS
+from pastalang.limits import MAX_DIAGNOSTICS
 from pastalang.source import Source, Span
 
 
 @dataclass(slots=True)
 class Report:
-    """The findings in one source. The reports of all files of a program share `diagnostics`."""
+    """The diagnostics in one source. The reports of all files of a program share `diagnostics`."""
 
     source: Source
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -34,9 +34,9 @@ class Report:
         related: Iterable[Label] = (),
         help: str | tuple[str, ...] = (),
     ) -> None:
-        """Add a finding, unless it is a duplicate or there are too many to read."""
+        """Add a diagnostic, unless it is a duplicate or there are too many to read."""
         advice = (help,) if isinstance(help, str) else help
-        finding = Diagnostic(
+        diagnostic = Diagnostic(
             code,
             headline,
             self.source,
@@ -46,13 +46,13 @@ class Report:
             related=tuple(related),
             help=tuple(line for line in advice if line),
         )
-        has_room = not self.is_full or (finding.is_error and not self.has_errors)
-        if has_room and finding not in self.diagnostics:
-            self.diagnostics.append(finding)
+        has_room = not self.is_full or (diagnostic.is_error and not self.has_errors)
+        if has_room and diagnostic not in self.diagnostics:
+            self.diagnostics.append(diagnostic)
 
     @property
     def is_full(self) -> bool:
-        return len(self.diagnostics) >= MAX_FINDINGS
+        return len(self.diagnostics) >= MAX_DIAGNOSTICS
 
     def suggest(self, word: str, known: Iterable[str], *, otherwise: str = "") -> str:
         """A line of help that names the most similar known name, or `otherwise`."""
@@ -61,14 +61,14 @@ class Report:
 
     @property
     def has_errors(self) -> bool:
-        return any(finding.is_error for finding in self.diagnostics)
+        return any(diagnostic.is_error for diagnostic in self.diagnostics)
 
 
-def listed(words: Collection[str], *, most: int = 12) -> str:
+def listed(words: Collection[str], *, max_shown: int = 12) -> str:
     """The words as a list in a sentence: `a`, `b` and `c`."""
-    quoted = [f"`{word}`" for word in islice(words, most)]
-    if len(words) > most:
-        quoted.append(f"{len(words) - most} more")
+    quoted = [f"`{word}`" for word in islice(words, max_shown)]
+    if len(words) > max_shown:
+        quoted.append(f"{len(words) - max_shown} more")
     return f"{', '.join(quoted[:-1])} and {quoted[-1]}" if len(quoted) > 1 else "".join(quoted) or "nothing"
 
 
@@ -87,24 +87,24 @@ KEYWORDS_BEFORE_NAMES = frozenset({"type", "template", "async", "promise", "fork
 SEARCHED_CHARACTERS = 200
 
 
-def sure_findings(found: Iterable[Diagnostic], syntax: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
-    """The findings that the errors of `syntax` cannot have caused."""
+def certain_diagnostics(diagnostics: Iterable[Diagnostic], syntax: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    """The diagnostics that the errors of `syntax` cannot have caused."""
     lines = {_line(mistake) for mistake in syntax}
     first_unbalanced = min((_line(mistake) for mistake in syntax if mistake.code in UNBALANCED), default=None)
     return tuple(
-        one
-        for one in found
-        if _line(one) not in lines
-        and (first_unbalanced is None or _line(one) < first_unbalanced)
-        and (one.code in CERTAIN or _is_unknown(one))
+        diagnostic
+        for diagnostic in diagnostics
+        if _line(diagnostic) not in lines
+        and (first_unbalanced is None or _line(diagnostic) < first_unbalanced)
+        and (diagnostic.code in CERTAIN or _is_unknown(diagnostic))
     )
 
 
-def _is_unknown(finding: Diagnostic) -> bool:
+def _is_unknown(diagnostic: Diagnostic) -> bool:
     """Returns True if nothing in the file can declare the name, not even a part that could not be parsed."""
-    if finding.code != "unknown-name":
+    if diagnostic.code != "unknown-name":
         return False
-    text, span = finding.source.text, finding.span
+    text, span = diagnostic.source.text, diagnostic.span
     word = text[span.start : span.end]
     places = (start for start in _occurrences(word, text) if start != span.start)
     return not any(_may_declare(text, start, start + len(word)) for start in places)
@@ -112,7 +112,7 @@ def _is_unknown(finding: Diagnostic) -> bool:
 
 def _occurrences(word: str, text: str) -> Iterator[int]:
     """Where the word stands alone, and not as a part of a longer one."""
-    return (found.start() for found in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text))
+    return (match.start() for match in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text))
 
 
 def _may_declare(text: str, start: int, end: int) -> bool:
@@ -131,6 +131,6 @@ def _may_declare(text: str, start: int, end: int) -> bool:
     )
 
 
-def _line(finding: Diagnostic) -> tuple[str, int]:
-    """The file and the line. A finding in an imported file shares no line with this one."""
-    return finding.source.name, finding.source.place(finding.span.start).line
+def _line(diagnostic: Diagnostic) -> tuple[str, int]:
+    """The file and the line. A diagnostic in an imported file shares no line with this one."""
+    return diagnostic.source.name, diagnostic.source.place(diagnostic.span.start).line

@@ -59,11 +59,11 @@ class TemplateChecker:
         answer = self._find_answer()
         block = answer.body if answer is not None and isinstance(answer.body, nodes.TextBlock) else None
         declared = declared_names(inputs, block.pieces if block is not None else ())
-        resolver = Resolver({one.name: one for one in inputs}, declared, self.types, self.report)
+        resolver = Resolver({input.name: input for input in inputs}, declared, self.types, self.report)
         body = self._answer_body(answer, resolver) if answer is not None else None
         description = node.description.text if node.description is not None else None
         prompts = PromptChecker(resolver, body, self.types, description, self.report)
-        messages, history = self._messages(answer, body, prompts, {one.name: one for one in inputs})
+        messages, history = self._messages(answer, body, prompts, {input.name: input for input in inputs})
         self._check_system()
         self._check_unused(resolver)
         if not prompts.shows_schema and not self.report.has_errors:  # types that are too large have been refused
@@ -85,18 +85,20 @@ class TemplateChecker:
         checked = [self._message(node, answer, body, prompts) for node in self.node.messages]
         is_example = [isinstance(node.body, nodes.ExampleBody) for node in self.node.messages]
         last = max((index for index, is_one in enumerate(is_example) if is_one), default=-1)
-        repeated = tuple(one for one in checked[last + 1 :] if one is not None and one.role is Role.USER)
+        repeated = tuple(
+            message for message in checked[last + 1 :] if message is not None and message.role is Role.USER
+        )
         examples = ExampleWriter(inputs, repeated, body, self.types, self.report)
-        found: list[Message] = []
+        messages: list[Message] = []
         history: History | None = None
         for node, message in zip(self.node.messages, checked, strict=True):
             if message is not None:
-                found.append(message)
+                messages.append(message)
             elif isinstance(node.body, nodes.ExampleBody):
-                found.extend(examples.messages(node, node.body))
+                messages.extend(examples.messages(node, node.body))
             elif isinstance(node.body, nodes.HistoryBody):
-                history = prompts.history(node.body, len(found), history)
-        return tuple(found), history
+                history = prompts.history(node.body, len(messages), history)
+        return tuple(messages), history
 
     def _message(
         self, node: nodes.Message, answer: nodes.Message | None, body: Body | None, prompts: PromptChecker
@@ -166,11 +168,11 @@ class TemplateChecker:
 
     def _answer(self, block: nodes.TextBlock, resolver: Resolver) -> TextBody:
         checker = TextChecker(resolver, resolver.declared, self.lower, self.report)
-        found = TextBody(checker.check(block))
+        answer = TextBody(checker.check(block))
         self.spans.update(checker.spans)
         if not any(map(_has_hole, block.pieces)):
             self._report_nothing_to_write(block.span)
-        return found
+        return answer
 
     def _report_nothing_to_write(self, span: Span) -> None:
         self.report.add(
@@ -204,14 +206,18 @@ class TemplateChecker:
     # ── use ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_unused(self, resolver: Resolver) -> None:
-        for one in () if resolver.has_unknown else self.node.inputs:
-            is_only_one = len(resolver.declared[one.name.text]) == 1  # else it was reported as a duplicate
-            if one.name.text not in resolver.used and resolver.inputs[one.name.text].span == one.span and is_only_one:
+        for input in () if resolver.has_unknown else self.node.inputs:
+            is_only_one = len(resolver.declared[input.name.text]) == 1  # else it was reported as a duplicate
+            if (
+                input.name.text not in resolver.used
+                and resolver.inputs[input.name.text].span == input.span
+                and is_only_one
+            ):
                 self.report.add(
                     "input-never-used",
-                    f"the input `{one.name.text}` is never used",
-                    one.name.span,
-                    help=_how_to_use(one.name.text, resolver.inputs[one.name.text].type),
+                    f"the input `{input.name.text}` is never used",
+                    input.name.span,
+                    help=_how_to_use(input.name.text, resolver.inputs[input.name.text].type),
                 )
 
 
@@ -284,8 +290,8 @@ def _in_type(type: t.Type) -> int:
     match type:
         case t.Object(fields=fields):
             return sum(_in_type(field.type) for field in fields)
-        case t.Array(item=t.Object() as item, max_items=most):
-            return 1 + (most or 1) * _in_type(item)
+        case t.Array(item=t.Object() as item, max_items=max_items):
+            return 1 + (max_items or 1) * _in_type(item)
         case t.Union(arms=arms):
             return 1 + max((_in_type(arm) for arm in arms), default=0)
         case _:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import assert_never
 
 from pastalang.check.arguments import ITEMS, Whole, check_sampling, read_value, report_null, whole
-from pastalang.check.names import Declared, OpenBranch, Promised, Resolver, Scope, Written
+from pastalang.check.names import NameDeclaration, OpenBranch, Promised, Resolver, Scope, Written
 from pastalang.check.report import Report, listed
 from pastalang.check.types import LowerType, report_waits
 from pastalang.diagnostics.diagnostic import Label
@@ -27,7 +27,7 @@ class TextChecker:
     """Checks one running text. `lower` lowers a type of its module."""
 
     resolver: Resolver
-    declared: dict[str, list[Declared]]
+    declared: dict[str, list[NameDeclaration]]
     lower: LowerType
     report: Report
     spans: dict[str, Span] = field(default_factory=dict)
@@ -40,16 +40,16 @@ class TextChecker:
         return pieces
 
     def _check_duplicates(self) -> None:
-        for name, found in self.declared.items():
-            if name == "n" and found[0].kind != "input":
-                self._reserved(found[0].span)
-            for again in found[1:]:
+        for name, declarations in self.declared.items():
+            if name == "n" and declarations[0].kind != "input":
+                self._reserved(declarations[0].span)
+            for again in declarations[1:]:
                 self.report.add(
                     "duplicate-name",
                     f"the name `{name}` is declared twice in this template",
                     again.span,
                     message=f"{_article(again.kind)} of this name",
-                    related=[Label(found[0].span, f"{_article(found[0].kind)} of the same name")],
+                    related=[Label(declarations[0].span, f"{_article(declarations[0].kind)} of the same name")],
                     help="give one of them another name",
                 )
 
@@ -59,14 +59,14 @@ class TextChecker:
         )
 
     def _pieces(self, written: tuple[nodes.Piece, ...], scope: Scope) -> tuple[p.Piece, ...]:
-        found: list[p.Piece] = []
+        pieces: list[p.Piece] = []
         for piece in written:
             checked = self._piece(piece, scope)
             if checked is not None:
-                found.append(checked)
+                pieces.append(checked)
         for promised in scope.promises.values():
             self._report_unkept(promised)
-        return tuple(found)
+        return tuple(pieces)
 
     def _piece(self, piece: nodes.Piece, scope: Scope) -> p.Piece | None:
         match piece:
@@ -76,10 +76,10 @@ class TextChecker:
                 return p.Text(text)
             case nodes.Reference():
                 scope.last_hole = None
-                found = self.resolver.reference(piece, scope)
-                if isinstance(found, p.ItemNumber):
+                reference = self.resolver.reference(piece, scope)
+                if isinstance(reference, p.ItemNumber):
                     scope.last_sync = None
-                return found
+                return reference
             case nodes.ForNode() | nodes.IfNode():
                 self._report_prompt_block(piece)
                 return None
@@ -225,7 +225,7 @@ class TextChecker:
 
     def _promise(self, node: nodes.PromiseNode, scope: Scope) -> p.Piece | None:
         name = node.name.text
-        found = self.declared.get(name, [])
+        declarations = self.declared.get(name, [])
         if name in scope.promises:
             self.report.add(
                 "promise-out-of-order",
@@ -234,12 +234,12 @@ class TextChecker:
                 related=[Label(scope.promises[name].node.span, "first promised here")],
             )
             return None
-        if any(one.kind == "async" and one.span.start < node.span.start for one in found):
+        if any(declared.kind == "async" and declared.span.start < node.span.start for declared in declarations):
             self.report.add(
                 "promise-out-of-order",
                 f"`{name}` is promised after it has begun",
                 node.span,
-                related=[Label(one.span, "begun here") for one in found if one.kind == "async"],
+                related=[Label(declared.span, "begun here") for declared in declarations if declared.kind == "async"],
                 help="write the promise before the async that keeps it",
             )
             return None
@@ -248,15 +248,20 @@ class TextChecker:
 
     def _report_unkept(self, promised: Promised) -> None:
         name = promised.node.name.text
-        asyncs = [other for other, found in self.declared.items() if any(one.kind == "async" for one in found)]
-        elsewhere = [one for one in self.declared.get(name, ()) if one.kind == "async"]
+        asyncs = [
+            other
+            for other, declarations in self.declared.items()
+            if any(declared.kind == "async" for declared in declarations)
+        ]
+        elsewhere = [declared for declared in self.declared.get(name, ()) if declared.kind == "async"]
         advice = self.report.suggest(name, asyncs, otherwise=f"write `{{async {name}: ...}}` after it")
         self.report.add(
             "promise-never-kept",
             f"`{name}` is promised and never written",
             promised.node.span,
             related=[
-                Label(one.span, "this is inside another block, where the promise does not reach") for one in elsewhere
+                Label(declared.span, "this is inside another block, where the promise does not reach")
+                for declared in elsewhere
             ],
             help="move the async into the same block as its promise" if elsewhere else advice,
         )
@@ -291,10 +296,12 @@ class TextChecker:
     def _can_join(self, name: nodes.Name, scope: Scope) -> bool:
         if scope.find_open(name.text) is not None and not scope.is_inside(name.text):
             return True
-        found = self.declared.get(name.text)
-        if found is None:
+        declarations = self.declared.get(name.text)
+        if declarations is None:
             branches = [
-                other for other, all in self.declared.items() if any(one.kind in ("async", "fan-out") for one in all)
+                other
+                for other, declarations in self.declared.items()
+                if any(declared.kind in ("async", "fan-out") for declared in declarations)
             ]
             self.report.add(
                 "unknown-name",
@@ -305,10 +312,10 @@ class TextChecker:
                 ),
             )
             return False
-        self._report_unjoinable(name, found[0], scope)
+        self._report_unjoinable(name, declarations[0], scope)
         return False
 
-    def _report_unjoinable(self, name: nodes.Name, declared: Declared, scope: Scope) -> None:
+    def _report_unjoinable(self, name: nodes.Name, declared: NameDeclaration, scope: Scope) -> None:
         label = [Label(declared.span, f"`{name.text}` is {_article(declared.kind)}")]
         if scope.is_inside(name.text):
             code, headline, help = "dependency-cycle", f"`{name.text}` would wait for itself", ""
@@ -373,7 +380,7 @@ def _ends_by_itself(type: t.Type) -> bool:
             return isinstance(value, str)
         case t.Union(arms=arms) if all(isinstance(arm, t.Literal) and isinstance(arm.value, str) for arm in arms):
             texts = sorted(str(arm.value) for arm in arms if isinstance(arm, t.Literal))
-            return not any(later.startswith(one) for one, later in pairwise(texts))
+            return not any(later.startswith(text) for text, later in pairwise(texts))
         case _:
             return False
 

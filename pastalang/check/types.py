@@ -70,7 +70,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TypeFacts:
     """A lowered type, its size with every name expanded, the inputs it copies from, the fields that wait for later
     ones, and whether the model opens threads in it."""
 
@@ -85,18 +85,18 @@ class Facts:
 class LowerType(Protocol):
     """Lowers a type of one module. With `in_json` the type belongs to a JSON answer, not to running text."""
 
-    def __call__(self, node: nodes.TypeNode, *, in_json: bool = False) -> Facts: ...
+    def __call__(self, node: nodes.TypeNode, *, in_json: bool = False) -> TypeFacts: ...
 
 
 @dataclass(slots=True)
 class TypeTable:
     """The declared types of the program, by key, and the facts about them. Types in `recursive` stay names."""
 
-    facts: dict[str, Facts] = field(default_factory=dict)
+    facts: dict[str, TypeFacts] = field(default_factory=dict)
     types: dict[str, t.Type] = field(default_factory=dict)
     recursive: set[str] = field(default_factory=set)
 
-    def add(self, key: str, facts: Facts) -> None:
+    def add(self, key: str, facts: TypeFacts) -> None:
         self.facts[key] = facts
         self.types[key] = facts.type
 
@@ -111,27 +111,27 @@ class Lowering:
     folder: Path | None
     used: set[str] = field(default_factory=set)
     places: int = 0
-    deepest: int = 0
+    max_depth: int = 0
     verbatims: dict[VerbatimUse, None] = field(default_factory=dict)
     waits: dict[Wait, None] = field(default_factory=dict)
     is_too_large: bool = False
     has_threads: bool = False  # the model opens threads somewhere in what was lowered
     in_json: bool = False  # inside a JSON answer, or inside a value decoded as JSON
 
-    def facts(self, node: nodes.TypeNode) -> Facts:
+    def facts(self, node: nodes.TypeNode) -> TypeFacts:
         type = self.lower(node, 0)
         if self.is_too_large:
-            return Facts(t.Anything())
-        return Facts(type, self.places, self.deepest, tuple(self.verbatims), tuple(self.waits), self.has_threads)
+            return TypeFacts(t.Anything())
+        return TypeFacts(type, self.places, self.max_depth, tuple(self.verbatims), tuple(self.waits), self.has_threads)
 
     def lower(self, node: nodes.TypeNode, depth: int) -> t.Type:
         self._grow(1, depth, node.span)
         if isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType | nodes.ObjectType) and not self.in_json:
             self.in_json = True
-            found = self.lower(node, depth)
+            type = self.lower(node, depth)
             self.in_json = False
             self.places -= 1
-            return found
+            return type
         before, around = len(self.report.diagnostics), self.has_threads
         self.has_threads = False
         lowered = self._lowered(node, depth)
@@ -164,7 +164,7 @@ class Lowering:
                 assert_never(node)
 
     def spread(self, node: nodes.Spread, depth: int) -> t.Object | None:
-        """The object whose fields the spread inserts; None, with a finding, where the name is not an object."""
+        """The object whose fields the spread inserts; None, with a diagnostic, where the name is not an object."""
         declared = self._declared(node.name)
         if declared is None:
             return None
@@ -192,10 +192,10 @@ class Lowering:
 
     def _named(self, node: nodes.NamedType, depth: int) -> t.Type:
         name = node.name.text
-        found = self._built_in(node) if name in BUILT_IN_TYPES else self._use(node, depth)
+        type = self._built_in(node) if name in BUILT_IN_TYPES else self._use(node, depth)
         if self.in_json:
-            check_in_json(found, node.span, self.report)
-        return found
+            check_in_json(type, node.span, self.report)
+        return type
 
     def _use(self, node: nodes.NamedType, depth: int) -> t.Type:
         name = node.name.text
@@ -350,20 +350,20 @@ class Lowering:
             types=self.table.types,
             report=self.report,
         )
-        found = builder.build(node)
+        object = builder.build(node)
         self.waits.update(dict.fromkeys(Wait(span, self.module) for span in builder.waits_against_order()))
-        return found
+        return object
 
     def _in_one_hole(self, node: nodes.TypeNode, depth: int) -> t.Type:
         """Lower a part of a value that is decoded as one hole: no field can wait for a later one."""
         before = set(self.waits)
-        found = self.lower(node, depth)
+        type = self.lower(node, depth)
         report_waits((wait for wait in self.waits if wait not in before), self.report)
-        return found
+        return type
 
     # ── size ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _include(self, facts: Facts, depth: int, span: Span) -> None:
+    def _include(self, facts: TypeFacts, depth: int, span: Span) -> None:
         self._grow(facts.places, depth + facts.depth, span)
         self.verbatims.update(dict.fromkeys(facts.verbatims))
         self.waits.update(dict.fromkeys(facts.waits))
@@ -371,8 +371,8 @@ class Lowering:
 
     def _grow(self, places: int, depth: int, span: Span) -> None:
         self.places += places
-        self.deepest = max(self.deepest, depth)
-        too_many, too_deep = self.places > MAX_TYPE_PLACES, self.deepest > MAX_TYPE_DEPTH
+        self.max_depth = max(self.max_depth, depth)
+        too_many, too_deep = self.places > MAX_TYPE_PLACES, self.max_depth > MAX_TYPE_DEPTH
         if (too_many or too_deep) and not self.is_too_large:
             self.is_too_large = True
             self.report.add(
@@ -384,7 +384,7 @@ class Lowering:
                 help="make it smaller, or use `any` for a part of it",
             )
         if self.is_too_large:
-            self.places, self.deepest = 0, 0  # report it once
+            self.places, self.max_depth = 0, 0  # report it once
 
 
 # ── unions ───────────────────────────────────────────────────────────────────────────────────────────────

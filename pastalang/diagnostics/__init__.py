@@ -1,1 +1,1 @@
-"""Findings as values, their codes, and how they are shown."""
+"""Diagnostics as values, their codes, and how they are shown."""

@@ -1,4 +1,4 @@
-"""A finding about a place in a program, as a value."""
+"""Diagnostics: problems at places in a program, as values."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A further place that explains the finding, with a few words on what it is."""
+    """A further place that explains the diagnostic, with a few words on what it is."""
 
     span: Span
     message: str
-    source: Source | None = None  # None: the same file as the finding
+    source: Source | None = None  # None: the same file as the diagnostic
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `code` is a word from the registry; `headline` stands alone, without the source."""
+    """One problem. `code` is a word from the registry; `headline` stands alone, without the source."""
 
     code: str
     headline: str

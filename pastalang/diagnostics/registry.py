@@ -14,7 +14,7 @@ PAGES = Path(__file__).parent / "codes"
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A kind of finding. Its page, `codes/<word>.md`, explains what it means, why it is reported, and how to fix it."""
+    """A kind of diagnostic. Its page, `codes/<word>.md`, says what it means, why it is reported and how to fix it."""
 
     word: str
     summary: str

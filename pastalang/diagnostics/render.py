@@ -1,4 +1,4 @@
-"""Show findings as text (lines with carets), as JSON, and as annotations for GitHub."""
+"""Show diagnostics as text (lines with carets), as JSON, and as annotations for GitHub."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pastalang.diagnostics.diagnostic import Diagnostic, Label
 from pastalang.source import Source, Span
 
 TAB = 4  # columns that a tab is shown as
-WIDEST_LINE = 140  # columns of a source line that are shown; a longer one is cut around the carets
+MAX_LINE_COLUMNS = 140  # columns of a source line that are shown; a longer one is cut around the carets
 CUT = "…"
 JSON_VERSION = 1
 
 
 def render_text(diagnostics: Iterable[Diagnostic]) -> str:
-    """All findings, an empty line between them."""
+    """All diagnostics, an empty line between them."""
     return "\n".join(map(render_one, diagnostics))
 
 
@@ -38,7 +38,7 @@ def render_json(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def as_data(diagnostic: Diagnostic) -> dict[str, object]:
-    """The finding as plain data; lines and columns are counted from 1, columns in characters, the end excluded."""
+    """The diagnostic as plain data; lines and columns are counted from 1, columns in characters, the end excluded."""
     return {
         "code": diagnostic.code,
         "severity": diagnostic.severity.value,
@@ -60,9 +60,9 @@ def render_github(diagnostics: Iterable[Diagnostic]) -> str:
 
 def summary(diagnostics: Iterable[Diagnostic]) -> str:
     """`2 errors, 1 warning`"""
-    found = list(diagnostics)
-    errors = sum(diagnostic.is_error for diagnostic in found)
-    counts = [(errors, "error"), (len(found) - errors, "warning")]
+    shown = list(diagnostics)
+    errors = sum(diagnostic.is_error for diagnostic in shown)
+    counts = [(errors, "error"), (len(shown) - errors, "warning")]
     return ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count) or "no problems"
 
 
@@ -78,7 +78,7 @@ def _has_text(diagnostic: Diagnostic) -> bool:
 
 
 def _excerpts(labels: list[Label], diagnostic: Diagnostic, margin: int) -> list[str]:
-    """The lines with their marks, each line once; the finding's own comes first."""
+    """The lines with their marks, each line once; the diagnostic's own comes first."""
     edge = " " * margin
     lines: list[str] = []
     source: Source | None = None
@@ -100,7 +100,7 @@ def _excerpts(labels: list[Label], diagnostic: Diagnostic, margin: int) -> list[
 
 
 def _nearness(label: Label, diagnostic: Diagnostic) -> tuple[bool, bool]:
-    """First the line of the finding itself, then its file, then other files."""
+    """First the line of the diagnostic itself, then its file, then other files."""
     source = _source(label, diagnostic)
     is_elsewhere = source is not diagnostic.source
     own = diagnostic.source.place(diagnostic.span.start).line
@@ -123,16 +123,16 @@ def _cut_line(span: Span, source: Source) -> tuple[str, int, int]:
 
 def _cut(text: str, start: int, end: int) -> tuple[str, int, int]:
     """The line as it is shown, the columns before the carets, and how many carets."""
-    near = slice(max(0, start - WIDEST_LINE), start), slice(start, end), slice(end, end + WIDEST_LINE)
-    before, marked, after = (_visible(text[part][: 2 * WIDEST_LINE]) for part in near)
-    if start > WIDEST_LINE:
+    near = slice(max(0, start - MAX_LINE_COLUMNS), start), slice(start, end), slice(end, end + MAX_LINE_COLUMNS)
+    before, marked, after = (_visible(text[part][: 2 * MAX_LINE_COLUMNS]) for part in near)
+    if start > MAX_LINE_COLUMNS:
         before = CUT + before
     column, width = _columns(before), _columns(marked)
-    if column + width + _columns(after) <= WIDEST_LINE:
+    if column + width + _columns(after) <= MAX_LINE_COLUMNS:
         return before + marked + after, column, width
-    before = _last_columns(before, WIDEST_LINE // 2) if column > WIDEST_LINE // 2 else before
-    marked = _first_columns(marked, WIDEST_LINE - _columns(before))
-    after = _first_columns(after, max(1, WIDEST_LINE - _columns(before) - _columns(marked)))
+    before = _last_columns(before, MAX_LINE_COLUMNS // 2) if column > MAX_LINE_COLUMNS // 2 else before
+    marked = _first_columns(marked, MAX_LINE_COLUMNS - _columns(before))
+    after = _first_columns(after, max(1, MAX_LINE_COLUMNS - _columns(before) - _columns(marked)))
     return before + marked + after, _columns(before), _columns(marked)
 
 

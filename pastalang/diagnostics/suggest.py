@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-LONGEST_WORD = 64  # longer words are not typing mistakes, and the distance is quadratic
-MOST_WORDS = 200  # only so many known words are compared
+MAX_WORD_CHARS = 64  # longer words are not typing mistakes, and the distance is quadratic
+MAX_WORDS = 200  # only so many known words are compared
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """The known word that is closest to `word`, if one is close enough to be a slip."""
-    if len(word) > LONGEST_WORD:
+    if len(word) > MAX_WORD_CHARS:
         return None
-    others = sorted({other for other in islice(known, MOST_WORDS) if other != word})
+    others = sorted({other for other in islice(known, MAX_WORDS) if other != word})
     allowed = max(1, len(word) // 3)
     ranked = [(distance(word.lower(), other.lower()), other) for other in others if _may_be_close(word, other, allowed)]
     nearest = min(ranked, default=(allowed + 1, ""))
@@ -48,5 +48,5 @@ def _longer_form(word: str, known: Iterable[str]) -> str | None:
     written = word.lower()
     longer = {other for other in known if other != word and other.lower().startswith(written)}
     shorter = {other for other in known if other != word and len(other) > 2 and written.startswith(other.lower())}
-    found = longer or shorter
-    return found.pop() if len(found) == 1 else None
+    forms = longer or shorter
+    return forms.pop() if len(forms) == 1 else None

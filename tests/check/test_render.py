@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang.diagnostics.diagnostic import Diagnostic, Label
-from pastalang.diagnostics.render import WIDEST_LINE, render_one, summary
+from pastalang.diagnostics.render import MAX_LINE_COLUMNS, render_one, summary
 from pastalang.source import Source, Span
 
 
@@ -47,7 +47,7 @@ def test_an_empty_place_has_one_caret() -> None:
 def test_a_long_line_is_cut_around_the_carets() -> None:
     for text in ("x" * 5_000 + " strng " + "y" * 5_000, " strng " + "y" * 5_000, "x" * 5_000 + " strng"):
         line, carets = shown(text, "strng")
-        assert len(line) <= WIDEST_LINE + 4
+        assert len(line) <= MAX_LINE_COLUMNS + 4
         assert line[carets.index("^") :][:5] == "strng"
 
 

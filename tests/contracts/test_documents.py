@@ -76,7 +76,7 @@ LIMITS = {
     ),
     "characters of one tag in `auto(...)`, with its topic and number; a longer one is text": limits.MAX_TAG_CHARS,
     "problems reported for one file by the parser": limits.MAX_SYNTAX_ERRORS,
-    "problems reported for one program by the checker": limits.MAX_FINDINGS,
+    "problems reported for one program by the checker": limits.MAX_DIAGNOSTICS,
 }
 
 
