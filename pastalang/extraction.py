@@ -22,7 +22,7 @@ from pastalang.runtime.call import OPTIONS, DecodingOptions, check_names
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model
-from pastalang.runtime.models.source import DTypeName, check_source, shipped_folder
+from pastalang.runtime.models.source import DTypeName, check_source, is_local
 from pastalang.runtime.result import Result
 from pastalang.values.json import write_json
 from pastalang.values.pydantic.from_core import is_type, name_of_type
@@ -150,8 +150,7 @@ def _model_name(model: object) -> str:
             "as `engine.extract(type, text)`"
         )
     check_source(model)
-    is_folder = shipped_folder(model) is None and Path(model).is_dir()
-    return str(Path(model).resolve()) if is_folder else str(model)
+    return str(Path(model).resolve()) if is_local(model) else str(model)
 
 
 # ── what is asked ────────────────────────────────────────────────────────────────────────────────────────

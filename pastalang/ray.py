@@ -27,7 +27,7 @@ from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model, revision_of
-from pastalang.runtime.models.source import DTypeName, shipped_folder
+from pastalang.runtime.models.source import DTypeName, is_local
 
 if TYPE_CHECKING:
     from pastalang.bulk.table import Worker
@@ -209,8 +209,7 @@ class RayWorkers:
         self._address = address
         self._task = task
         self._origin = origin
-        is_folder = shipped_folder(origin.model) is None and Path(origin.model).is_dir()
-        model = str(Path(origin.model).resolve()) if is_folder else origin.model
+        model = str(Path(origin.model).resolve()) if is_local(origin.model) else origin.model
         self._given = (task, origin, model, device, cells, in_flight)
         self._size = size
         self._actors: dict[Hashable, Any] = {}

@@ -22,7 +22,10 @@ def command(as_json: AsJson = False) -> None:
     if chosen.name not in [one.name for one in found]:
         found.append(Found(chosen.name, "named as the default"))
     if as_json:
-        listed = [{"name": one.name, "about": one.about, "is_default": one.name == chosen.name} for one in found]
+        listed = [
+            {"name": one.name, "about": one.about, "is_here": one.is_here, "is_default": one.name == chosen.name}
+            for one in found
+        ]
         echo_document(json.dumps({"models": listed, "named_by": chosen.where}, ensure_ascii=False))
         return
     width = max(len(one.name) for one in found)

@@ -14,8 +14,9 @@ import torch
 
 from pastalang.runtime.attention.masks import layer_windows
 from pastalang.runtime.models.compatibility import check_config
-from pastalang.runtime.models.loading import as_load_error, default_device, quietly
-from pastalang.runtime.models.source import check_source, shipped_folder
+from pastalang.runtime.models.load_errors import as_load_error, quietly
+from pastalang.runtime.models.loading import default_device, place_of
+from pastalang.runtime.models.source import check_source
 from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.checkpoints import writing
 from pastalang.training.errors import BadData
@@ -85,7 +86,7 @@ class Base:
         is_four_bit = lora is not None and lora.is_four_bit
         with as_load_error(self.source), quietly():
             options = options_for(place, precision) if is_four_bit else {}
-            model = AutoModelForCausalLM.from_pretrained(_place(self.source), dtype=dtype, **options)
+            model = AutoModelForCausalLM.from_pretrained(place_of(self.source), dtype=dtype, **options)
         if is_four_bit:
             keep_gradients(model)
         else:
@@ -122,10 +123,11 @@ def read_base(source: str) -> Base:
     from transformers import AutoConfig, AutoTokenizer
 
     check_source(source)
+    place = place_of(source)
     with as_load_error(source):
-        config = AutoConfig.from_pretrained(_place(source))
+        config = AutoConfig.from_pretrained(place)
         check_config(config)
-        return Base(source, config, AutoTokenizer.from_pretrained(_place(source)))
+        return Base(source, config, AutoTokenizer.from_pretrained(place))
 
 
 def save(
@@ -151,10 +153,6 @@ def save(
         tokenizer.save_pretrained(folder)
         note.write(folder)
     return model if is_four_bit(model) else saved
-
-
-def _place(source: str) -> str | Path:
-    return shipped_folder(source) or source
 
 
 def _with_lora(model: Any, lora: Lora) -> Any:

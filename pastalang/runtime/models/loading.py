@@ -1,31 +1,27 @@
-"""Loads a model from a folder, from the hub, or from the package itself."""
+"""Loads a model from a folder, from a GGUF file, from the hub, or from the package itself."""
 
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.compatibility import check_config
+from pastalang.runtime.models.gguf_weights import weights_of_gguf
 from pastalang.runtime.models.hub import check_hub
+from pastalang.runtime.models.load_errors import as_load_error, quietly
 from pastalang.runtime.models.packed import can_pack, pack
 from pastalang.runtime.models.probe_tokens import ProbeTokens, find_probe_tokens
-from pastalang.runtime.models.source import DTypeName, check_source, shipped_folder
+from pastalang.runtime.models.source import DEFAULT, HUB_NAMES, DTypeName, check_source, gguf_file, shipped_folder
 from pastalang.runtime.models.training_note import TrainingNote, find_note
 
 _SHORT: Final = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
-LONGEST_REASON: Final = 400  # characters
 DType: TypeAlias = torch.dtype | DTypeName
 _LOG: Final = logging.getLogger("pastalang.load")
 
@@ -33,16 +29,15 @@ _LOG: Final = logging.getLogger("pastalang.load")
 def load_model(
     source: str | Path, *, device: str | None = None, dtype: DType | None = None, packed: bool = True
 ) -> LoadedModel:
-    """Loads from a folder, a name on the hub, or the name of a shipped model, which needs no network.
+    """Loads from a folder, a GGUF file, a name on the hub, or the name of a model known here.
 
     `packed` makes a CPU faster and leaves the model without gradients. A shipped model is small, so a CPU computes it
     in float32: in half precision, one seed could sample different tokens in different batches.
     """
     check_source(source)
     check_hub(str(source))
-    shipped = shipped_folder(source)
-    path = shipped or source
-    if shipped and dtype is None and check_device(device or default_device()).type == "cpu":
+    path = place_of(source)
+    if source == DEFAULT and dtype is None and check_device(device or default_device()).type == "cpu":
         dtype = torch.float32
     weights = load_weights(path, device=device, dtype=dtype)
     probe_tokens = find_probe_tokens(path, weights)
@@ -50,13 +45,22 @@ def load_model(
         pack(weights)
     if is_slow_in_bfloat16(weights.device, weights.dtype):
         _LOG.warning("bfloat16 is slow on this processor, which has no kernels for it; float32 is faster here")
-    return LoadedModel(weights, load_tokenizer(source), find_note(path), probe_tokens)
+    return LoadedModel(weights, load_tokenizer(path), find_note(path), probe_tokens)
+
+
+def place_of(source: str | Path) -> str | Path:
+    """The folder, or the name on the hub, whose files are loaded. Converts a GGUF file that is named first now."""
+    file = gguf_file(source)
+    if file is not None:
+        return weights_of_gguf(file)
+    folder = shipped_folder(source)
+    return HUB_NAMES.get(str(source), source) if folder is None else folder
 
 
 def load_tokenizer(source: str | Path) -> Any:
     """Loads the tokenizer alone from where `load_model` loads it."""
     check_source(source, with_weights=False)
-    path = shipped_folder(source) or source
+    path = place_of(source)
     with as_load_error(path, "the tokenizer of"):
         return AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
 
@@ -138,43 +142,6 @@ def default_dtype(device: torch.device) -> torch.dtype:
             return torch.bfloat16 if _cpu_computes_in_bfloat16() else torch.float32
         case _:
             return torch.float16
-
-
-@contextmanager
-def as_load_error(path: str | Path, part: str = "the model") -> Iterator[None]:
-    """Turns the error of a library about a file or a name into a `LoadError` with a whole sentence of its message."""
-    try:
-        yield
-    except (PastaError, MemoryError):
-        raise
-    except Exception as problem:  # anything: truncated files, unknown architectures, no network
-        raise LoadError(f"{part} {path} could not be loaded: {_reason(problem)}") from problem
-
-
-def _reason(problem: Exception) -> str:
-    """The first line of the message. One that introduces a list is only half, so the list follows."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    reason = next(iter(lines), "")
-    if reason.endswith(":"):
-        reason = " ".join(lines)
-    if not reason or isinstance(problem, LookupError):
-        reason = f"{type(problem).__name__} {reason}".strip()
-    return reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Silences transformers, whose complaints become a `LoadError`. Progress bars are shown on a terminal only."""
-    verbosity, shows_progress = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity(logging.CRITICAL)
-    if sys.stderr is None or not sys.stderr.isatty():
-        transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if shows_progress:
-            transformers_logging.enable_progress_bar()
 
 
 def _cpu_computes_in_bfloat16() -> bool:

