@@ -30,8 +30,8 @@ from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.runtime.binding.guide_cache import GuideCache
+from pastalang.runtime.constraints.automaton_machine import forget_types
 from pastalang.runtime.constraints.compile import compile_guide, prepare_vocabulary
-from pastalang.runtime.constraints.dfa.machines import forget
 from pastalang.runtime.constraints.guide import Guide, State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
@@ -73,7 +73,7 @@ TYPES: dict[str, t.Type] = {
 }
 
 
-def train(folder: Path) -> Tokens:
+def train(folder: Path, size: int = SIZE) -> Tokens:
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -83,7 +83,7 @@ def train(folder: Path) -> Tokens:
     backend.train_from_iterator(_texts(folder), trainer)
     backend.add_special_tokens([AddedToken("<|end|>", special=True)])
     small = vocabulary_of(PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>"))
-    return Tokens(_filled(small, SIZE))
+    return Tokens(_filled(small, size))
 
 
 def _filled(small: Vocabulary, size: int) -> Vocabulary:
@@ -153,10 +153,10 @@ def _hole(type: t.Type) -> tuple[Plan, Hole]:
 
 def _as_new(prepared: Tokens) -> Tokens:
     """The vocabulary with the tables that are made once for it, and no guide yet."""
-    forget()
-    found = Tokens(prepared.vocabulary, kept=dict(prepared.kept), stored=prepared.trie)
+    forget_types()
+    found = Tokens(prepared.vocabulary, kept=dict(prepared.kept))
     found.__dict__.update({name: made for name, made in prepared.__dict__.items() if name not in found.__dict__})
-    for name in ("followers", "matches"):
+    for name in ("reached", "matches"):
         found.kept.pop(name, None)
     return found
 
@@ -214,7 +214,7 @@ def rival_rows(tokens: Tokens) -> Iterator[str]:
     from outlines_core import Guide, Index
     from outlines_core import Vocabulary as OutlinesVocabulary
 
-    from pastalang.runtime.constraints.grammar.matcher import llguidance_tokenizer
+    from pastalang.runtime.constraints.matcher import llguidance_tokenizer
 
     tokenizer = llguidance_tokenizer(tokens)
     end = min(tokens.vocabulary.ends)

@@ -31,11 +31,10 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokeniz
 from benchmarks.subjects import make_model
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.automaton_machine import forget_types
 from pastalang.runtime.constraints.compile import compile_guide, prepare_vocabulary
-from pastalang.runtime.constraints.dfa.machines import forget
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import mask_of
-from pastalang.runtime.constraints.token_bytes import token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.values.fit import read
@@ -158,13 +157,13 @@ def contestants(stage: Stage) -> Iterator[tuple[str, float, Contestant]]:
     """An integration: its name, the seconds to prepare the vocabulary once, and how it compiles a type."""
     began = time.perf_counter()
     tokens = Tokens(vocabulary_of(stage.tokenizer))
-    assert tokens.trie is not None and len(token_rows(tokens))
+    assert tokens.trie is not None
     prepare_vocabulary(tokens)
     compile_guide(t.Array(t.Null()), form=Form.JSON, follow="", vocabulary=tokens)
 
     def ours(type: t.Type) -> Ours:
-        forget()
-        tokens.kept.pop("followers", None)
+        forget_types()
+        tokens.kept.pop("reached", None)
         guide = compile_guide(type, form=Form.JSON, follow="", vocabulary=tokens)
         guide.start(max_tokens=stage.limit).allowed()
         return Ours(guide, tokens.size, stage.end, stage.limit)

@@ -15,9 +15,9 @@ from pastalang.check.built_in_types import document_problem
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
-from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
-from pastalang.runtime.constraints.grammar.matcher import Matcher
+from pastalang.runtime.constraints.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.guide import GuideError
+from pastalang.runtime.constraints.matcher import Matcher
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.conversion import NotExpressible
 from pastalang.values.fit import document_mismatches

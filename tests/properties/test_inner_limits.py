@@ -11,8 +11,7 @@ import pytest
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
-from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
-from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
+from pastalang.runtime.constraints.grammar_guide import GrammarGuide, GrammarState
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.automaton_machine import CountedMachine
 from pastalang.runtime.constraints.compile import compile_guide
-from pastalang.runtime.constraints.dfa.bounded import BoundedMachine
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState
 from pastalang.runtime.constraints.machine_guide import MachineGuide
 from tests.properties.vocabularies import plain_bytes
@@ -80,4 +80,4 @@ def test_an_ending_completes_the_value_from_every_state(
 
 def test_formats_with_a_limit_are_counted() -> None:
     for name in ("email", "url", "hostname", "uri"):
-        assert isinstance(machine_of(t.String(format=name, max_chars=40), Form.JSON), BoundedMachine)
+        assert isinstance(machine_of(t.String(format=name, max_chars=40), Form.JSON), CountedMachine)

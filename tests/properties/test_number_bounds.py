@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
-from pastalang.runtime.constraints.dfa.machines import number_table
-from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
+from pastalang.runtime.constraints.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.guide import Guide, GuideError, MachineState
+from pastalang.runtime.constraints.lark import is_written_out
 from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.values.fit import find_mismatches
 from tests.properties.vocabularies import plain_bytes
@@ -83,7 +83,7 @@ def is_short(type: Numeric, text: str) -> bool:
 
 def is_sure(type: Numeric, text: str, *, in_list: bool) -> bool:
     """Whether it has to be taken. Steps of many remainders are counted with doubles inside a list."""
-    return is_short(type, text) and not (in_list and abs(Decimal(text)) > 2**53 and number_table(type) is None)
+    return is_short(type, text) and not (in_list and abs(Decimal(text)) > 2**53 and not is_written_out(type))
 
 
 def takes(guide: Guide, text: str, step: int | Decimal | None) -> bool:

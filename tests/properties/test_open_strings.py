@@ -9,10 +9,9 @@ import pytest
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
-from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
-from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
-from pastalang.runtime.constraints.grammar.schema_position import number_key
+from pastalang.runtime.constraints.grammar_guide import GrammarGuide, GrammarState
 from pastalang.runtime.constraints.masks import tokens_of
+from pastalang.runtime.constraints.open_strings import number_key
 from pastalang.runtime.constraints.tokens import Tokens
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import PICKS, TYPES

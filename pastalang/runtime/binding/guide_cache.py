@@ -11,12 +11,11 @@ from typing import Any
 
 from pastalang.plan.plan import Choose, Form, Hole, Plan, Repeat, Segment, Text
 from pastalang.runtime.binding.spaced import leading_space_of
-from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
 from pastalang.runtime.constraints.seam import reached
-from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.tokens import BoundedCache, Tokens
 from pastalang.values.quotes import quoted_sources
 
 

@@ -1,5 +1,9 @@
 """Constraints: the tokens that a hole may take next, so that its value is valid and complete within its limit.
 
-Start with `guide` (the protocols) and `compile` (a type's guide). `machine_guide` and `grammar/` are the two kinds of
-guide; `kinds/` and `dfa/` hold the machines; `vocabulary`, `trie`, `tokens`, `token_bytes` and `masks` are the tokens.
+Start with `guide` (the protocols) and `compile` (a type's guide). There are two kinds of guides:
+
+    machine_guide   plain values: `choice_machine`, `automaton_machine`, `string_machine`, `verbatim_machine`
+    grammar_guide   nested values: `lark` writes the grammar, `matcher` is llguidance, `ending` closes a value
+
+`vocabulary`, `tokens`, `masks` and `seam` are the tokens.
 """

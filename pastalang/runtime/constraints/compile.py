@@ -1,13 +1,13 @@
 """Compile the guide of a hole's type: `compile_guide`.
 
 Type                                    Module             Method
-booleans, null, literals, enums         kinds/choice       a sorted list of spellings
-integers, numbers                       dfa/number         an automaton over digits
-dates, times, UUIDs, patterns, formats  dfa/pattern        an automaton over positions in the expression
-free strings                            kinds/string       tokens grouped by the characters they add
-verbatim                                kinds/verbatim     positions in the source
-unions of these                         kinds/union        all arms in parallel
-arrays, tuples, maps, objects, schemas  grammar/           llguidance, and always a known ending
+booleans, null, literals, enums         choice_machine     a sorted list of spellings
+integers, numbers                       automaton_machine  an automaton over digits
+dates, times, UUIDs, patterns, formats  automaton_machine  an automaton over positions in the expression
+free strings                            string_machine     tokens grouped by the characters they add
+verbatim                                verbatim_machine   positions in the source
+unions of these                         choice_machine     all arms in parallel
+arrays, tuples, maps, objects, schemas  grammar_guide      llguidance, and always a known ending
 """
 
 from __future__ import annotations
@@ -17,26 +17,16 @@ from collections.abc import Mapping
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.program.visit import NO_TYPES, arms_of
-from pastalang.runtime.constraints.dfa.bounded import prepare_counts
-from pastalang.runtime.constraints.dfa.machines import (
-    number_machine,
-    pattern_machine,
-    spelling_of,
-    string_machine,
-)
-from pastalang.runtime.constraints.dfa.spelling import spell_json, spell_text
-from pastalang.runtime.constraints.grammar.lark import NO_SOURCES
-from pastalang.runtime.constraints.grammar.string_exits import prepare_exits
+from pastalang.runtime.constraints.automaton_machine import number_machine, pattern_machine
+from pastalang.runtime.constraints.choice_machine import ChoiceMachine, UnionMachine
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
-from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
-from pastalang.runtime.constraints.kinds.spelled_source import spell_source
-from pastalang.runtime.constraints.kinds.string import StringMachine
-from pastalang.runtime.constraints.kinds.union import UnionMachine
-from pastalang.runtime.constraints.kinds.verbatim import VerbatimMachine
+from pastalang.runtime.constraints.lark import NO_SOURCES
 from pastalang.runtime.constraints.machine_guide import MachineGuide
+from pastalang.runtime.constraints.open_strings import quote_tails
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
+from pastalang.runtime.constraints.string_machine import StringMachine, spell_json, spell_text
 from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.verbatim_machine import VerbatimMachine, spell_source
 from pastalang.values.describe import describe
 from pastalang.values.json import spell
 from pastalang.values.patterns import FORMATS, MOMENTS, UUID
@@ -100,13 +90,11 @@ class _Compiler:
     def guide(self, type: t.Type) -> Guide:
         type = self.resolve(type)
         if not is_plain(type, self.types):
-            from pastalang.runtime.constraints.grammar.grammar_guide import compile_grammar_guide
+            from pastalang.runtime.constraints.grammar_guide import compile_grammar_guide
 
             alone = _Compiler(self.tokens, Seam(self.tokens, b""), Form.JSON, self.types, self.sources, ())
             return compile_grammar_guide(type, self.types, self.seam, self.sources, plain=alone.machine)
-        machine = self.machine(type)
-        machine.warm()
-        return MachineGuide(machine, self.seam)
+        return MachineGuide(self.machine(type), self.seam)
 
     def resolve(self, type: t.Type) -> t.Type:
         while isinstance(type, t.Named):
@@ -136,19 +124,18 @@ class _Compiler:
                 raise GuideError(f"{describe(type)} is not a type of plain values")
 
     def pattern(self, pattern: str) -> Machine:
-        return pattern_machine(pattern, self.seam, quoted=self.quoted)
+        return pattern_machine([pattern], self.seam, quoted=self.quoted)
 
     def string(self, type: t.String) -> Machine:
         patterns = [type.pattern] if type.pattern is not None else []
         if type.format is not None:
             patterns.insert(0, FORMATS[type.format].pattern)
         if patterns:
-            return string_machine(patterns, self.seam, least=type.min_chars, most=type.max_chars, quoted=self.quoted)
+            return pattern_machine(patterns, self.seam, quoted=self.quoted, least=type.min_chars, most=type.max_chars)
         if self.quoted:
-            spelling = self.tokens.cached(("json", self.forbidden), lambda: spell_json(self.forbidden))
+            spelling = spell_json(self.forbidden)
         else:
-            stops = type.stop or (LINE_END,)
-            spelling = self.tokens.cached(("text", stops, self.forbidden), lambda: spell_text(stops, self.forbidden))
+            spelling = spell_text(type.stop or (LINE_END,), self.forbidden)
         return StringMachine(spelling, self.seam, least=type.min_chars, most=type.max_chars)
 
     def verbatim(self, type: t.Verbatim) -> Machine:
@@ -189,11 +176,8 @@ def prepare_vocabulary(vocabulary: Tokens) -> None:
     vocabulary.begins_some(b"")
     vocabulary.by_text.get(b"")
     vocabulary.shortest(b'"')
-    token_rows(vocabulary).within(b"")
     for form in Form:
         guide = compile_guide(t.String(), form=form, follow="", vocabulary=vocabulary)
         assert isinstance(guide, MachineGuide) and isinstance(guide.machine, StringMachine)
         guide.machine.prepare()
-        prepare_counts(spelling_of(form is Form.JSON), vocabulary)
-    prepare_exits(vocabulary)
-    leading_digits(vocabulary)
+    quote_tails(vocabulary)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,62 @@ class Guide(Protocol):
         ...
 
 
+# ── the progress of a value ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A value after some tokens. `end` is set when it has ended: the first `end` bytes of `raw` are the value."""
+
+    raw: bytes
+    remaining: int
+    end: int | None = None
+    truncated: bool = False
+
+
+P = TypeVar("P", bound=Position)
+
+
+class PositionedState(Generic[P]):
+    """The part of a `State` that all engines share: the position after each token, so that tokens can be taken back."""
+
+    def __init__(self, positions: list[P]) -> None:
+        self._positions = positions
+
+    @property
+    def _position(self) -> P:
+        return self._positions[-1]
+
+    @property
+    def is_finished(self) -> bool:
+        return self._position.end is not None
+
+    @property
+    def truncated(self) -> bool:
+        return self._position.truncated
+
+    @property
+    def remaining(self) -> int:
+        return self._position.remaining
+
+    @property
+    def text(self) -> str:
+        return self._position.raw[: self._position.end].decode("utf-8", "ignore")
+
+    def roll_back(self, tokens: int) -> None:
+        assert tokens < len(self._positions), "rolled back before the start"
+        del self._positions[len(self._positions) - tokens :]
+
+    def _accept(self, position: P, kept: bool) -> Accepted:
+        """Go on to the position after a token."""
+        known = self.text
+        self._positions.append(position)
+        return Accepted(self.text[len(known) :], kept, self.is_finished)
+
+
+# ── machines ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
 MachineState = Hashable
 
 
@@ -136,8 +192,4 @@ class Machine(Protocol):
 
     def forced(self, state: MachineState) -> bytes:
         """The bytes that must come next."""
-        ...
-
-    def warm(self) -> None:
-        """Compute the masks of the first steps in advance, as far as that is quick."""
         ...

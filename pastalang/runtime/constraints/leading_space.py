@@ -16,13 +16,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.choice_machine import ChoiceMachine, common_prefix
 from pastalang.runtime.constraints.guide import Accepted, Guide, Machine, NoEndingFits, State, TokenMask
-from pastalang.runtime.constraints.kinds.choice import ChoiceMachine, common_prefix
 from pastalang.runtime.constraints.machine_guide import MachineGuide, MachineGuideState
 from pastalang.runtime.constraints.masks import allows, mask_of
-from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.constraints.trie import Ints
+from pastalang.runtime.constraints.tokens import BoundedCache, Ints, Tokens
 from pastalang.values.describe import counted
 
 MANY = 256  # options of a choice: a longer list is not compared with the tokenizer's own spellings

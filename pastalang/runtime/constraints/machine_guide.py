@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pastalang.runtime.constraints.guide import Accepted, Machine, MachineState, NoEndingFits, TokenMask
+from pastalang.runtime.constraints.guide import (
+    Accepted,
+    Machine,
+    MachineState,
+    NoEndingFits,
+    Position,
+    PositionedState,
+    TokenMask,
+)
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.values.describe import counted
@@ -24,7 +32,7 @@ class MachineGuide:
         needed = self.shortest
         if needed > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; the shortest takes {needed}")
-        return MachineGuideState(self, _Position(self.machine.start, b"", (), max_tokens))
+        return MachineGuideState(self, [_Position(raw=b"", remaining=max_tokens, state=self.machine.start)])
 
     @cached_property
     def shortest(self) -> int:
@@ -34,50 +42,22 @@ class MachineGuide:
         return max(1, len(ending))
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """`end` is set when the value has ended: the first `end` bytes of `raw` are the value.
-
-    `plan` is the rest of an ending that the value has begun to follow, because nothing else fits into the limit.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Position(Position):
+    """`plan` is the rest of an ending that the value has begun to follow, because nothing else fits into the limit."""
 
     state: MachineState
-    raw: bytes
-    possible_ends: tuple[int, ...]
-    remaining: int
-    end: int | None = None
-    truncated: bool = False
+    possible_ends: tuple[int, ...] = ()
     plan: tuple[int, ...] = ()
-    before: _Position | None = None
 
 
-class MachineGuideState:
+class MachineGuideState(PositionedState[_Position]):
     """See `guide.State`."""
 
-    __slots__ = ("_ending", "_guide", "_position")
-
-    def __init__(self, guide: MachineGuide, position: _Position) -> None:
+    def __init__(self, guide: MachineGuide, positions: list[_Position]) -> None:
+        super().__init__(positions)
         self._guide = guide
-        self._position = position
         self._ending: tuple[_Position, tuple[int, ...]] | None = None  # what `_forced_ending` last found, and where
-
-    # ── the value so far ───────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def is_finished(self) -> bool:
-        return self._position.end is not None
-
-    @property
-    def truncated(self) -> bool:
-        return self._position.truncated
-
-    @property
-    def remaining(self) -> int:
-        return self._position.remaining
-
-    @property
-    def text(self) -> str:
-        return _text_of(self._position)
 
     @property
     def machine(self) -> Machine:
@@ -92,12 +72,7 @@ class MachineGuideState:
         return self._position.state
 
     def fork(self) -> MachineGuideState:
-        return MachineGuideState(self._guide, self._position)
-
-    def roll_back(self, tokens: int) -> None:
-        for _ in range(tokens):
-            assert self._position.before is not None, "rolled back before the start"
-            self._position = self._position.before
+        return MachineGuideState(self._guide, list(self._positions))
 
     # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
 
@@ -181,22 +156,17 @@ class MachineGuideState:
         return self._advance(None, piece)
 
     def _advance(self, token: int | None, piece: bytes | None) -> Accepted:
-        before = self._position
-        assert before.end is None, "the value has ended"
-        known = self.text
-        self._position = self._after(token, piece)
-        finished = self._position.end is not None
-        kept = not finished or self._position.end == len(self._position.raw)
-        if token in self._guide.seam.tokens.vocabulary.ends:
-            kept = False
-        return Accepted(self.text[len(known) :], kept, finished)
+        assert not self.is_finished, "the value has ended"
+        position = self._after(token, piece)
+        is_whole = position.end is None or position.end == len(position.raw)
+        return self._accept(position, is_whole and token not in self._guide.seam.tokens.vocabulary.ends)
 
     def _after(self, token: int | None, piece: bytes | None) -> _Position:
         position, machine, seam = self._position, self._guide.machine, self._guide.seam
         if piece is None:
             if token not in seam.tokens.vocabulary.ends or seam.follow or not machine.accepts(position.state):
                 raise ValueError(f"token {token} is not allowed here")
-            return replace(position, end=len(position.raw), remaining=position.remaining - 1, before=position)
+            return replace(position, end=len(position.raw), remaining=position.remaining - 1)
         raw = position.raw + piece
         possible_ends = tuple(start for start in position.possible_ends if seam.agrees(raw[start:]))
         state = position.state
@@ -219,11 +189,15 @@ class MachineGuideState:
             return self._ended(raw, state, end, cut=self._was_cut(open_end=end == len(raw)))
         forced_ending = self._forced_ending()
         plan = forced_ending[1:] if forced_ending[:1] == (token,) else ()
-        return _Position(state, raw, possible_ends, remaining, None, position.truncated, plan, position)
+        return _Position(
+            raw=raw, remaining=remaining, truncated=position.truncated, state=state, possible_ends=possible_ends,
+            plan=plan,
+        )  # fmt: skip
 
     def _ended(self, raw: bytes, state: MachineState, end: int, *, cut: bool) -> _Position:
         position = self._position
-        return _Position(state, raw, (), position.remaining - 1, end, position.truncated or cut, (), position)
+        truncated = position.truncated or cut
+        return _Position(raw=raw, remaining=position.remaining - 1, end=end, truncated=truncated, state=state)
 
     def _was_cut(self, *, open_end: bool) -> bool:
         """Whether the limit ended the value, which could have continued."""
@@ -236,7 +210,3 @@ class MachineGuideState:
             return True
         free, bound = machine.mask(position.state, None), machine.mask(position.state, position.remaining)
         return bool((free & ~bound).any())
-
-
-def _text_of(position: _Position) -> str:
-    return position.raw[: position.end].decode("utf-8", "ignore")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.constraints.trie import Ints
+from pastalang.runtime.constraints.tokens import Ints
 
 _FEW = 300  # tokens: up to here it is quicker to set bits one by one, in a large vocabulary
 _SMALL = 1 << 14  # tokens: in a smaller vocabulary it never is

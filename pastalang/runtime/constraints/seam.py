@@ -9,9 +9,7 @@ import numpy as np
 
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import mask_of
-from pastalang.runtime.constraints.token_bytes import ranges
-from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.constraints.trie import ROOT, Ints
+from pastalang.runtime.constraints.tokens import ROOT, Ints, Tokens, ranges
 
 _BEYOND = "\0"  # in place of text that no token reaches
 

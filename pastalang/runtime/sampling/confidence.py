@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from pastalang.runtime.constraints.choice_machine import ChoiceMachine, Range
 from pastalang.runtime.constraints.guide import State, TokenMask
-from pastalang.runtime.constraints.kinds.choice import ChoiceMachine, Range
 from pastalang.runtime.constraints.leading_space import LeadingSpaceState
 from pastalang.runtime.constraints.machine_guide import MachineGuideState
 from pastalang.runtime.constraints.masks import tokens_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pastalang.runtime.constraints.bounded_cache import BoundedCache, LruCache
+from pastalang.runtime.constraints.tokens import BoundedCache, LruCache
 
 
 @given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 8), st.integers())))

@@ -13,10 +13,10 @@ import torch
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.choice_machine import ChoiceMachine
 from pastalang.runtime.constraints.compile import compile_guide
-from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
+from pastalang.runtime.constraints.grammar_guide import GrammarState
 from pastalang.runtime.constraints.guide import NoEndingFits, State
-from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.seam import Seam
@@ -272,7 +272,7 @@ def test_a_value_without_any_ending_left_is_an_error_of_its_field(monkeypatch: p
     state = start(t.Array(t.Integer()), limit=30)
     assert isinstance(state, GrammarState)
     state._positions = [replace(state._positions[0], remaining=2, ending=None)]
-    monkeypatch.setattr("pastalang.runtime.constraints.grammar.grammar_guide.find_ending", lambda *_, **__: None)
+    monkeypatch.setattr("pastalang.runtime.constraints.grammar_guide.find_ending", lambda *_, **__: None)
     with pytest.raises(NoEndingFits, match="no longer be closed"):
         state.advance(_id("["))
         state.advance(_id("]"))

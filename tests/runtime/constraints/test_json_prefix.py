@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pastalang.program import types as t
-from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
+from pastalang.runtime.constraints.json_prefix import JsonPrefix
 from pastalang.values.one_hole import UniquePlaces, unique_places
 
 TEXTS = st.text(alphabet='ab"\\é😀[]{},: ', max_size=5)

@@ -10,9 +10,9 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints import matcher
 from pastalang.runtime.constraints.compile import compile_guide
-from pastalang.runtime.constraints.grammar import matcher
-from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
+from pastalang.runtime.constraints.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.values.fit import read
 from tests.properties.vocabularies import byte_level, plain_bytes

@@ -1,86 +1,91 @@
-"""The state of a hole with a nested value: its mask, and the ending that it knows after every token."""
+"""Guides of nested values: llguidance computes the tokens that a grammar allows; the state always has an ending.
+
+    every state knows a short ending ──> a token is taken only if an ending still fits after it
+    no ending fits after it          ──> the token is dropped, and the ending from before it closes the value
+
+A guide has one matcher and copies it for each hole. A type that cannot be enforced is refused here, with the JSON
+pointer into its schema if that is known.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from pastalang.runtime.constraints.grammar.ending import rest_of
-from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
-from pastalang.runtime.constraints.grammar.matcher import Matcher
-from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenLimit, OpenStrings, StringLimits
-from pastalang.runtime.constraints.grammar.schema_position import KeepMask
-from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMask
-from pastalang.runtime.constraints.masks import allows, frozen, mask_of
+import numpy as np
+
+from pastalang.program import types as t
+from pastalang.runtime.constraints.ending import Strings, find_ending, rest_of
+from pastalang.runtime.constraints.guide import (
+    Accepted,
+    GuideError,
+    Machine,
+    NoEndingFits,
+    Position,
+    PositionedState,
+    TokenMask,
+)
+from pastalang.runtime.constraints.json_prefix import JsonPrefix
+from pastalang.runtime.constraints.lark import NO_SOURCES, grammar_of
+from pastalang.runtime.constraints.masks import allows, frozen, mask_of, mask_of_many
+from pastalang.runtime.constraints.matcher import Matcher, Matchers, find_refused_part, refusal_of
+from pastalang.runtime.constraints.open_strings import KeepMask, Opened, OpenLimit, OpenStrings, StringLimits
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
+from pastalang.runtime.constraints.tokens import ROOT, Tokens, ranges
+from pastalang.values.describe import counted, describe
+from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
+from pastalang.values.lengths import min_length, types_without_values
+from pastalang.values.one_hole import (
+    ADVICE,
+    AmbiguousItems,
+    UniquePlaces,
+    limited_strings,
+    unenforced_limit,
+    unique_places,
+)
+from pastalang.values.schema.guard import find_hostile
+from pastalang.values.schema.importer import is_endless
 
 _PLENTY: tuple[int, ...] = (-1,)  # stands for an ending that need not be known
 _LONG = 48  # tokens: a longer ending is not searched again for every token
 
 
-class GrammarContext(Protocol):
-    """The part of `GrammarGuide` that a state uses."""
-
-    seam: Seam
-    open_strings: OpenStrings | None
-    string_limits: StringLimits | None
-    ending: tuple[int, ...]
-    tokens_per_level: int
-    meaning: str
-
-    def matcher_after(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None: ...
-
-    def find_ending(self, matcher: Matcher, prefix: JsonPrefix) -> tuple[int, ...] | None: ...
+# ── the state of a hole ────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """The value after some tokens. `ending` None: the limit is so far away that no ending was searched.
-
-    `end` is set when the value has ended: the first `end` bytes of the prefix are the value.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Position(Position):
+    """`ending` None: the limit is so far away that no ending was searched. `raw` are the bytes of the prefix."""
 
     prefix: JsonPrefix
-    remaining: int
     ending: tuple[int, ...] | None
-    taken: tuple[int, ...] = field(default=())
-    end: int | None = None
-    truncated: bool = False
+    taken: tuple[int, ...] = ()
 
 
-class GrammarState:
+def _position(
+    prefix: JsonPrefix,
+    remaining: int,
+    ending: tuple[int, ...] | None,
+    taken: tuple[int, ...] = (),
+    end: int | None = None,
+    truncated: bool = False,
+) -> _Position:
+    return _Position(
+        raw=prefix.raw, remaining=remaining, end=end, truncated=truncated, prefix=prefix, ending=ending, taken=taken
+    )
+
+
+class GrammarState(PositionedState[_Position]):
     """See `guide.State`."""
 
-    def __init__(self, guide: GrammarContext, matcher: Matcher, positions: list[Position]) -> None:
+    def __init__(self, guide: GrammarGuide, matcher: Matcher, positions: list[_Position]) -> None:
+        super().__init__(positions)
         self._guide = guide
         self._matcher: Matcher | None = matcher  # None: to be rebuilt from the tokens taken so far
-        self._positions = positions
         self._mask: TokenMask | None = None
         self._is_stuck = False  # the next token is replaced by an ending, because the grammar has no mask here
         self._opened: Opened | None = None
-
-    @property
-    def _position(self) -> Position:
-        return self._positions[-1]
-
-    @property
-    def is_finished(self) -> bool:
-        return self._position.end is not None
-
-    @property
-    def truncated(self) -> bool:
-        return self._position.truncated
-
-    @property
-    def remaining(self) -> int:
-        return self._position.remaining
-
-    @property
-    def text(self) -> str:
-        return self._position.prefix.raw[: self._position.end].decode("utf-8", "ignore")
 
     def fork(self) -> GrammarState:
         copied = GrammarState(self._guide, self._current().copy(), list(self._positions))
@@ -88,9 +93,8 @@ class GrammarState:
         return copied
 
     def roll_back(self, tokens: int) -> None:
-        assert tokens < len(self._positions), "rolled back before the start"
+        super().roll_back(tokens)
         if tokens:
-            del self._positions[-tokens:]
             self._matcher = self._mask = None
             self._is_stuck = False
 
@@ -197,7 +201,7 @@ class GrammarState:
         left = self._position.prefix.digits_left()
         if left is None:
             return
-        beyond = tokens_with_more_digits(self._guide.seam.tokens, left)
+        beyond = _tokens_with_more_digits(self._guide.seam.tokens, left)
         if (mask & ~beyond).any():
             mask &= ~beyond
 
@@ -261,7 +265,7 @@ class GrammarState:
         rest = found if token is None or found is None else (token, *found)
         return found if rest is not None and self._keeps_limits(self._position, rest) else None
 
-    def _keeps_limits(self, position: Position, following: Sequence[int]) -> bool:
+    def _keeps_limits(self, position: _Position, following: Sequence[int]) -> bool:
         limits = self._guide.string_limits
         return limits is None or limits.keeps(position.prefix, position.taken, following)
 
@@ -269,18 +273,17 @@ class GrammarState:
 
     def advance(self, token: int) -> Accepted:
         assert not self.is_finished, "the value has ended"
-        known, limit, limits = self.text, self._open_limit(), self._guide.string_limits
+        limit, limits = self._open_limit(), self._guide.string_limits
         is_truncated = (
             self.truncated
             or (limit is not None and limits is not None and limits.closes(limit))
             or self._limit_excludes_tokens()
         )
         position, kept = self._after(token)
-        self._positions.append(replace(position, truncated=True) if is_truncated else position)
         self._mask = None
-        return Accepted(self.text[len(known) :], kept, position.end is not None)
+        return self._accept(replace(position, truncated=True) if is_truncated else position, kept)
 
-    def _after(self, token: int) -> tuple[Position, bool]:
+    def _after(self, token: int) -> tuple[_Position, bool]:
         position, seam = self._position, self._guide.seam
         piece = seam.tokens.text(token)
         taken, remaining = (*position.taken, token), position.remaining - 1
@@ -300,17 +303,17 @@ class GrammarState:
             raise ValueError(f"token {token} ({piece!r}) is not allowed here")
         prefix = position.prefix.extended(piece)
         if prefix.end is not None and not prefix.is_invalid:
-            return Position(prefix, remaining, (), taken, prefix.end), prefix.end == len(prefix.raw)
+            return _position(prefix, remaining, (), taken, prefix.end), prefix.end == len(prefix.raw)
         if not prefix.is_invalid and self._current().is_over and not self._current().inner.is_error():
-            return Position(prefix, remaining, (), taken, len(prefix.raw)), True
+            return _position(prefix, remaining, (), taken, len(prefix.raw)), True
         ending = None if prefix.is_invalid else self._ending_after(prefix, remaining, before, token)
         if prefix.is_invalid or (ending is not None and len(ending) > remaining):
             return self._close_at_limit(before), False
         if not remaining:
             end = prefix.closed_word().end
             assert end is not None, "the limit ended a value that is not complete"
-            return Position(prefix, 0, (), taken, end, truncated=True), end == len(prefix.raw)
-        return Position(prefix, remaining, None if ending == _PLENTY else ending, taken), True
+            return _position(prefix, 0, (), taken, end, truncated=True), end == len(prefix.raw)
+        return _position(prefix, remaining, None if ending == _PLENTY else ending, taken), True
 
     def _ending_after(
         self, prefix: JsonPrefix, remaining: int, before: tuple[int, ...], token: int
@@ -350,7 +353,7 @@ class GrammarState:
             return ()  # far from the limit: searched only if it is needed
         return self._find_ending(position.prefix) or ()
 
-    def _close_at_limit(self, before: tuple[int, ...]) -> Position:
+    def _close_at_limit(self, before: tuple[int, ...]) -> _Position:
         """Close the value without the token: with the ending from here, or from the last position that has one."""
         tokens = self._guide.seam.tokens
         for back, position in enumerate(reversed(self._positions)):
@@ -364,5 +367,162 @@ class GrammarState:
                 self._matcher = None
                 prefix = replace(position.prefix, raw=raw)
                 remaining = self._position.remaining - max(1, len(ending))
-                return Position(prefix, remaining, (), position.taken, len(raw), truncated=True)
+                return _position(prefix, remaining, (), position.taken, len(raw), truncated=True)
         raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.meaning}")
+
+
+def _tokens_with_more_digits(tokens: Tokens, most: int) -> TokenMask:
+    """The tokens that begin with more than `most` digits."""
+    return tokens.cached(("digits", most), lambda: _find_more_digits(tokens, most))
+
+
+def _find_more_digits(tokens: Tokens, most: int) -> TokenMask:
+    trie, nodes = tokens.trie, np.array([ROOT])
+    for _ in range(most + 1):
+        children, _ = trie.expand(nodes)
+        nodes = children[(trie.byte[children] >= ord("0")) & (trie.byte[children] <= ord("9"))]
+    return mask_of_many(tokens.size, trie.order[ranges(trie.low[nodes], trie.high[nodes])])
+
+
+# ── the guide ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class GrammarGuide:
+    """See `guide.Guide`."""
+
+    def __init__(
+        self,
+        matchers: Matchers,
+        seam: Seam,
+        unique: UniquePlaces,
+        meaning: str,
+        patterns: Strings,
+        open_strings: OpenStrings | None,
+        string_limits: StringLimits | None,
+        min_bytes: int = 0,
+    ) -> None:
+        self._matchers = matchers
+        self.seam = seam
+        self.meaning = meaning
+        self.empty_prefix = JsonPrefix(unique)
+        self._patterns = patterns
+        self.open_strings = open_strings
+        self.string_limits = string_limits
+        self._min_bytes = min_bytes  # every value has at least so many
+        matcher = matchers.copy()
+        ending = self.find_ending(matcher, self.empty_prefix, several=True)
+        if ending is None:
+            matcher.check()
+            raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
+        if string_limits is not None and not string_limits.keeps(self.empty_prefix, (), ending):
+            raise GuideError(f"no short value of {meaning} was found whose strings keep their token limits")
+        self.ending = ending
+        self.tokens_per_level = sum(len(seam.tokens.text(token) or b"") for token in ending) + 8
+
+    @property
+    def shortest(self) -> int:
+        return max(1, len(self.ending))
+
+    def matcher(self) -> Matcher:
+        return self._matchers.copy()
+
+    def matcher_after(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None:
+        """A matcher after these tokens, not with the lexer of `spent`; None if the grammar refuses the tokens."""
+        if spent is not None:
+            self._matchers.renew(spent)
+        matcher = self._matchers.copy()
+        if matcher.take(taken):
+            return matcher
+        return self.matcher_after(taken, matcher) if spent is None and matcher.is_spent else None
+
+    def find_ending(self, matcher: Matcher, prefix: JsonPrefix, *, several: bool = False) -> tuple[int, ...] | None:
+        """A few tokens that complete the value from here; None if none were found."""
+        return find_ending(
+            matcher, prefix, self.seam.tokens, strings=self._patterns, several=several, least=self._min_bytes
+        )
+
+    def takes(self, text: str) -> bool:
+        """Whether the text is a value of the guide, of any length."""
+        raw = text.encode()
+        tokens = self.seam.tokens.canonical(raw)
+        matcher = None if tokens is None else self.matcher_after(tokens)
+        if matcher is None:
+            return False
+        prefix = self.empty_prefix.extended(raw).closed_word()
+        return matcher.accepts and not prefix.is_invalid and prefix.end == len(raw)
+
+    def start(self, *, max_tokens: int) -> GrammarState:
+        if self.shortest > max_tokens:
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {self.shortest}")
+        return GrammarState(self, self.matcher(), [_position(self.empty_prefix, max_tokens, self.ending)])
+
+
+def compile_grammar_guide(
+    type: t.Type,
+    types: Mapping[str, t.Type],
+    seam: Seam,
+    sources: Mapping[str, str] = NO_SOURCES,
+    *,
+    plain: Callable[[t.Type], Machine],
+) -> GrammarGuide:
+    """`plain` makes the machine of a string with a pattern or a verbatim, for strings inside the value."""
+    _check_endings(type, types)
+    if (problem := unenforced_limit(type, types)) is not None:
+        raise GuideError(f"{problem}: {ADVICE}")
+    unique = _unique_places(type, types)
+    grammar = grammar_of(type, types, follow=seam.follow.decode(), sources=sources)
+    try:
+        matchers = Matchers(grammar.text, seam.tokens)
+    except GuideError as refused:
+        if not isinstance(type, t.Schema):
+            raise
+        raise _located(type, seam, refused) from refused
+    limited, tokens = limited_strings(type, types), seam.tokens
+    is_followed = limited or tokens.vocabulary.covers_bytes
+    inside = OpenStrings(type, types, seam, plain) if is_followed else None
+    limits = StringLimits(limited, inside, tokens) if limited and inside is not None else None
+    try:
+        return GrammarGuide(matchers, seam, unique, describe(type), grammar.strings, inside, limits, min_length(type))
+    except GuideError as refused:
+        empty = sorted(name for name, text in sources.items() if not text.strip())
+        if not empty:
+            raise
+        raise GuideError(f"the text of `{empty[0]}`, to quote from, is empty or white space only") from refused
+
+
+def _unique_places(type: t.Type, types: Mapping[str, t.Type]) -> UniquePlaces:
+    try:
+        return unique_places(type, types)
+    except AmbiguousItems as problem:
+        raise GuideError(str(problem)) from problem
+
+
+def _located(type: t.Schema, seam: Seam, problem: GuideError) -> GuideError:
+    """The same error with the part of the schema that causes it."""
+
+    def refusal(part: JsonValue) -> str | None:
+        try:
+            text = grammar_of(t.Schema(write_json(part)), {}, follow="").text
+        except GuideError as other:
+            return str(other)
+        return refusal_of(text, seam.tokens)
+
+    document = parse_json(type.document)
+    reason = refusal(document)
+    if reason is None:  # the grammar fails only at its first mask
+        return problem
+    pointer, reason = find_refused_part(document, reason, refusal)
+    return GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
+
+
+def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
+    """Refuse a type that requires itself: the search for an ending would find none, but slowly."""
+    if isinstance(type, t.Schema):
+        try:
+            document = parse_json(type.document)
+        except NotJson as problem:
+            raise GuideError(f"the schema cannot be read: {problem}") from problem
+        if find_hostile(document) is None and is_endless(document):
+            raise GuideError("the schema requires itself, so no value can end")
+    elif empty := types_without_values(types):
+        raise GuideError(f"`{empty[0]}` requires itself, so no value can end")

@@ -1,4 +1,4 @@
-"""Strings inside structures: their masks come from string machines, and their token limits are enforced.
+"""Strings inside structures: their masks come from the machines of strings, and their token limits are enforced.
 
 The tokens that stay inside the string, or end with its quote, are the same as for a string alone. Only the texts that
 a token may have after the quote depend on the structure; the grammar checks them once for each shape of structure.
@@ -12,48 +12,215 @@ included. A token that closes one string and opens the next counts for both.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.dfa.bounded import BoundedMachine
-from pastalang.runtime.constraints.dfa.table_machine import TableMachine
-from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
-from pastalang.runtime.constraints.grammar.lark import is_small
-from pastalang.runtime.constraints.grammar.matcher import Matcher
-from pastalang.runtime.constraints.grammar.schema_position import (
-    SharedMasks,
-    StringType,
-    is_free,
-    openings,
-    shape,
-    string_at,
-)
-from pastalang.runtime.constraints.grammar.string_exits import (
-    QuoteTails,
-    closing_tokens,
-    exits_from,
-    free_machine,
-    quote_tails,
-    seam_tails,
-)
+from pastalang.program.visit import arms_of
+from pastalang.runtime.constraints.automaton_machine import AutomatonMachine, CountedMachine, has_few_states
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
-from pastalang.runtime.constraints.kinds.string import StringMachine, StringPosition
+from pastalang.runtime.constraints.json_prefix import JsonPrefix
+from pastalang.runtime.constraints.lark import Patterned, is_small, patterns_of
 from pastalang.runtime.constraints.masks import empty_mask, frozen, join_masks, mask_of
+from pastalang.runtime.constraints.matcher import Matcher
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.constraints.trie import Ints
+from pastalang.runtime.constraints.string_machine import StringMachine, StringPosition, spell_json
+from pastalang.runtime.constraints.tokens import BoundedCache, Ints, Tokens, ranges
 from pastalang.values.describe import counted, describe
-from pastalang.values.one_hole import Quoted
+from pastalang.values.json import parse_json
+from pastalang.values.one_hole import Quoted, may_be_text, opens
+
+StringType: TypeAlias = Quoted | Patterned
+KeepMask: TypeAlias = Callable[[TokenMask], None]
+StringMachines: TypeAlias = StringMachine | AutomatonMachine | CountedMachine
 
 _MAX_KEPT = 512
-_TABLES = TableMachine | BoundedMachine
+_SHORT, _MAX_SHARED = 64, 128  # bytes of a prefix that is its own cache key, and masks to cache
+_QUOTE = ord('"')
 _STRUCTURE = b"]},: "
+_STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
+# The texts that may follow a string, which is an item or the value of a member: an end, or `, ` and the next value.
+_BEHIND = re.compile(rb'[]}]|, ?$|, ["[{0-9tfn-]')
+# The stages of a number: after a sign, a zero, whole digits, the exponent's letter, its sign, its digits.
+_NUMBERS = tuple(
+    (b"\x00" + kind, re.compile(begun))
+    for kind, begun in (
+        (b"-", rb"-"), (b"0", rb"-?0"), (b"1", rb"-?[1-9][0-9]*"),
+        (b"e", rb"[-0-9.]+[eE]"), (b"+", rb"[-0-9.]+[eE][+-]"), (b"9", rb"[-0-9.]+[eE][+-]?[0-9]+"),
+    )
+)  # fmt: skip
+
+
+# ── positions in the type ────────────────────────────────────────────────────────────────────────────────
+
+
+def shape(before: bytes) -> bytes:
+    """The structure of a text without its strings, numbers and words. Texts with equal shapes have equal masks."""
+    return _WORD.sub(b"0", _STRING.sub(b"0", before))
+
+
+def is_free(string: StringType) -> bool:
+    return isinstance(string, t.String) and string.pattern is None and string.format is None
+
+
+def string_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> StringType | None:
+    """The type of the open string; None if there are several possible types."""
+    here = type_at(type, types, prefix)
+    written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
+    if len(written) != 1:
+        return None
+    if isinstance(written[0], t.Anything):
+        return t.String()
+    return written[0] if isinstance(written[0], StringType) else None
+
+
+def type_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> t.Type | None:
+    """The type of the open string or number; None if the types around it are ambiguous."""
+    here: t.Type | None = type
+    ends = [*(around.begun - 1 for around in prefix.stack[1:]), prefix.string if prefix.word is None else prefix.word]
+    for around, end in zip(prefix.stack, ends, strict=False):
+        found = [arm for arm in arms_of(here, types) if opens(arm, is_object=around.is_object)]
+        if len(found) != 1:
+            return None
+        if isinstance(found[0], t.Tuple):
+            items = parse_json((b"[" + prefix.raw[around.begun : end].rstrip(b", ") + b"]").decode())
+            here = found[0].items[len(items)] if isinstance(items, list) and len(items) < len(found[0].items) else None
+        else:
+            here = _within(found[0], around.taken[-1] if around.is_object else None)
+        if here is None:
+            return None
+    return here
+
+
+def _within(type: t.Type, key: str | None) -> t.Type | None:
+    match type:
+        case t.Array(item=item):
+            return item
+        case t.Map(value=value):
+            return value
+        case t.Anything():
+            return type
+        case t.Object(fields=fields):
+            return next((place.type for place in fields if place.key == key), None)
+        case _:
+            return None
+
+
+# ── holes in the same position ───────────────────────────────────────────────────────────────────────────
+
+
+class SharedMasks:
+    """Caches the masks of one guide, so that holes in equivalent positions share them."""
+
+    def __init__(self, type: t.Type, types: Mapping[str, t.Type]) -> None:
+        self._type = type
+        self._types = types
+        self._masks: BoundedCache[bytes, TokenMask] = BoundedCache(_MAX_SHARED)
+
+    def mask(self, prefix: JsonPrefix, ask: Callable[[KeepMask], TokenMask]) -> TokenMask:
+        """The mask of the prefix. `ask` computes it and passes it to its argument if it may be cached."""
+        key = number_key(self._type, self._types, prefix)
+        if key is None:
+            if len(prefix.raw) > _SHORT:
+                return ask(lambda mask: None)
+            key = prefix.raw  # many holes begin with the same text
+        found = self._masks.get(key)
+        if found is not None:
+            return found
+
+        def keep(mask: TokenMask) -> None:
+            self._masks[key] = mask
+
+        return ask(keep)
+
+
+def number_key(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> bytes | None:
+    """A key for equal masks inside a number of any value; None if there is no such number."""
+    if prefix.word is None or prefix.digits_left() is not None:
+        return None
+    kind = next((kind for kind, begun in _NUMBERS if begun.fullmatch(prefix.raw, prefix.word)), None)
+    arms = [] if kind is None else arms_of(type_at(type, types, prefix), types)
+    if kind is None or not arms or not all(isinstance(arm, t.Anything) for arm in arms):
+        return None
+    return shape(prefix.raw[: prefix.word]) + kind
+
+
+# ── after the quote ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False)
+class QuoteTails:
+    """The texts that tokens have after a quote, sorted; `spelled` are their bytes as tokens, if every byte has one.
+
+    `after(nodes)` returns the tokens below these nodes of the trie, and the index of each token's text.
+    """
+
+    texts: list[bytes]
+    spelled: list[list[int]]
+    after: Callable[[Ints], tuple[Ints, Ints]]
+
+
+def quote_tails(tokens: Tokens) -> QuoteTails:
+    """The texts after a quote inside a structure, the same for all types."""
+    return tokens.cached("after a quote", lambda: _find_quote_tails(tokens))
+
+
+def _find_quote_tails(tokens: Tokens) -> QuoteTails:
+    trie = tokens.trie
+    found: list[tuple[int, int, bytes]] = []
+    quotes = trie.nodes_of(_QUOTE)
+    for node in quotes[trie.children[quotes] > 0].tolist():
+        depth = trie.depth(node)
+        for token in trie.below(node)[int(trie.own[node]) :].tolist():
+            text = (tokens.text(token) or b"")[depth:]
+            if _BEHIND.match(text):
+                found.append((node, token, text))
+    texts = sorted({text for _, _, text in found})
+    numbers = {text: number for number, text in enumerate(texts)}
+    owners, ids, rest = np.array(
+        [(node, token, numbers[text]) for node, token, text in found], dtype=np.int64
+    ).reshape(-1, 3).T  # fmt: skip
+
+    def after(nodes: Ints) -> tuple[Ints, Ints]:
+        at = ranges(np.searchsorted(owners, nodes), np.searchsorted(owners, nodes, side="right"))
+        return ids[at], rest[at]
+
+    return QuoteTails(texts, _spelled(texts, tokens), after)
+
+
+def seam_tails(seam: Seam) -> QuoteTails:
+    """The texts after the quote of a string that is the whole value: beginnings of the text that follows."""
+    return seam.tokens.cached_recent(("after a quote", seam.follow), lambda: _find_seam_tails(seam))
+
+
+def _find_seam_tails(seam: Seam) -> QuoteTails:
+    tokens, trie = seam.tokens, seam.tokens.trie
+    texts = [seam.follow[:end] for end in range(1, min(len(seam.follow), tokens.longest) + 1)]
+
+    def after(nodes: Ints) -> tuple[Ints, Ints]:
+        ids, rest = [nodes[:0]], [nodes[:0]]
+        for number, text in enumerate(texts):
+            nodes, _ = trie.children_by(nodes, text[-1])
+            ended, _ = trie.ending_at(nodes)
+            ids.append(ended)
+            rest.append(np.full(len(ended), number))
+        return np.concatenate(ids), np.concatenate(rest)
+
+    return QuoteTails(texts, _spelled(texts, tokens), after)
+
+
+def _spelled(texts: list[bytes], tokens: Tokens) -> list[list[int]]:
+    covers = tokens.vocabulary.covers_bytes
+    return [[tokens.ids[bytes((byte,))] for byte in text] for text in texts] if covers else []
+
+
+# ── open strings ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +254,6 @@ class OpenStrings:
         self._machines: dict[StringType, Machine | None] = {}
         self._accepted_after: BoundedCache[bytes, NDArray[np.bool_] | None] = BoundedCache(_MAX_KEPT)
         self._masks: BoundedCache[object, tuple[TokenMask, TokenMask]] = BoundedCache(_MAX_KEPT)
-
-    def warm_first(self, prefix: JsonPrefix, matcher: Callable[[], Matcher]) -> None:
-        """Compute the masks of the first strings of a value; those of other strings are computed when they open."""
-        for text in openings(self._type, self._types):
-            begun = matcher()
-            if begun.take([self._tokens.ids[bytes((byte,))] for byte in text]):
-                opened = self.opened(prefix.extended(text), None)
-                if opened is not None and self.mask(opened, begun.copy) is not None and opened.machine is not None:
-                    opened.machine.warm()
 
     def opened(self, prefix: JsonPrefix, known: Opened | None) -> Opened | None:
         """The open string, continued from `known`; None if no string is open, or a key."""
@@ -138,9 +296,10 @@ class OpenStrings:
     def mask(self, opened: Opened, here: Callable[[], Matcher], left: int | None = None) -> TokenMask | None:
         """The mask with `left` tokens to close the string. None: only the grammar can compute it."""
         machine, state = opened.machine, opened.state
-        is_ours = isinstance(machine, StringMachine) or (left is None and isinstance(machine, _TABLES))
-        if machine is None or not is_ours or not self._tokens.vocabulary.covers_bytes:
+        is_known = isinstance(machine, StringMachine) or (left is None and isinstance(machine, StringMachines))
+        if not is_known or not self._tokens.vocabulary.covers_bytes:
             return None
+        assert isinstance(machine, StringMachines)
         place = opened.place
         if place not in self._accepted_after:
             self._accepted_after[place] = self._find_accepted_after(machine, state, here(), self._tails(place))
@@ -150,20 +309,10 @@ class OpenStrings:
         inside = machine.mask(state, left)
         key = (place, state.place if isinstance(state, StringPosition) else state, id(inside))
         if key not in self._masks:
-            across = mask_of(self._tokens.size, self._across(machine, state, place, accepted))
+            tokens, rest = self._tails(place).after(machine.closed_nodes(state))
+            across = mask_of(self._tokens.size, tokens[accepted[rest]])
             self._masks[key] = join_masks(self._tokens.size, [inside, across]), inside
         return self._masks[key][0]
-
-    def _across(self, machine: Machine, state: MachineState, place: bytes, accepted: NDArray[np.bool_]) -> Ints:
-        """The tokens that close the string and have an accepted text after the quote."""
-        if isinstance(machine, StringMachine):
-            assert isinstance(state, StringPosition)
-            exits = exits_from(state.place, self._tails(place))
-            return exits.tokens[accepted[exits.rest] & machine.room(state, exits.counts)]
-        assert isinstance(machine, _TABLES)
-        closers = closing_tokens(self._tokens)
-        rows = machine.completing(state, closers)
-        return closers.tokens[rows[accepted[closers.rest[rows]]]]
 
     def machine(self, string: StringType) -> Machine | None:
         """The machine of such strings; None if their masks come from the grammar."""
@@ -174,16 +323,15 @@ class OpenStrings:
     def _make_machine(self, string: StringType) -> Machine | None:
         if isinstance(string, t.String) and is_free(string):
             return free_machine(self._tokens, string.min_chars, string.max_chars)
-        is_limited = isinstance(string, Quoted) and string.max_tokens is not None
-        if not is_limited and not is_small(string):
+        if isinstance(string, Quoted) and string.max_tokens is not None:
+            return self._plain(string)
+        if not is_small(string):
             return None
         try:
             machine = self._plain(string)
+            return machine if has_few_states(patterns_of(string), True) else None
         except GuideError:
-            if is_limited:
-                raise
             return None
-        return machine if is_limited or isinstance(machine, _TABLES) else None
 
     def _tails(self, place: bytes) -> QuoteTails:
         """The texts that tokens have after the string; if it is the whole value, the text that follows."""
@@ -257,9 +405,9 @@ class StringLimits:
         return found
 
     def _closing(self) -> TokenMask:
-        places = free_machine(self._tokens, 0, None).places
-        exits = [exits_from(place, quote_tails(self._tokens)).tokens for place in places]
-        return mask_of(self._tokens.size, np.concatenate(exits))
+        machine, tails = free_machine(self._tokens, 0, None), quote_tails(self._tokens)
+        closing = [tails.after(machine.closed_nodes(position))[0] for position in machine.positions]
+        return mask_of(self._tokens.size, np.concatenate(closing))
 
     def without_bad_openings(self, mask: TokenMask) -> TokenMask:
         """Without tokens that open a string and leave it in a place from which closing may take many tokens."""
@@ -296,6 +444,10 @@ class StringLimits:
             return True
         ending = limit.opened.machine.ending(limit.opened.state)
         return ending is not None and len(ending) <= limit.left
+
+
+def free_machine(tokens: Tokens, least: int, most: int | None) -> StringMachine:
+    return StringMachine(spell_json(()), Seam(tokens, b""), least=least, most=most)
 
 
 def _after_quote(text: bytes) -> bytes:

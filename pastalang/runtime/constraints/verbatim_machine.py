@@ -6,19 +6,20 @@ may: at the borders of words, say. The tokens that copy the source from each of 
 
 from __future__ import annotations
 
-from functools import cached_property
+import json
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pastalang.runtime.constraints.bounded_cache import LruCache
+from pastalang.program.types import QuoteUnit
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
-from pastalang.runtime.constraints.kinds.spelled_source import MAX_SOURCES, NOTHING, SpelledSource
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import ranges
-from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
+from pastalang.runtime.constraints.tokens import ROOT, Ints, LruCache, Tokens, TokenTrie, ranges
+from pastalang.values.quotes import BORDER, places_of
 
 _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose positions are cached
@@ -29,6 +30,74 @@ _NEVER = 10**9 + 1
 _NO_PLACES = np.zeros(0, dtype=np.int64)
 _OPEN, _CLOSED = "open", "closed"
 _QUOTE = 0x22
+NOTHING = -1  # marks the end of a source, and the borders in it, among its bytes
+MAX_SOURCES = 16  # sources that are cached
+_BORDER_BYTE = 0xFF  # no byte of UTF-8
+
+
+# ── the source ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False)
+class SpelledSource:
+    """A source as the value spells it. Character k begins at byte `cuts[k]` of `spelled`; the last cut is the end.
+
+    A span begins at a byte of `begins` and ends at one of `ends`. `letters` are these bytes, with markers for borders,
+    for white space before them, and for the end. `which[p]` is the character that begins at byte p.
+    """
+
+    spelled: bytes
+    cuts: Ints
+    begins: Ints
+    ends: Ints
+    letters: NDArray[np.int64]
+    is_cut: NDArray[np.bool_]
+    is_end: NDArray[np.bool_]
+
+    @cached_property
+    def which(self) -> Ints:
+        found: Ints = np.cumsum(self.is_cut)
+        found -= 1
+        return found
+
+    @cached_property
+    def missing(self) -> Ints:
+        """The bytes from every place to the next end; none follows the last."""
+        places = np.arange(len(self.spelled) + 1)
+        found: Ints = self.ends[np.minimum(np.searchsorted(self.ends, places), len(self.ends) - 1)] - places
+        return found
+
+    @cached_property
+    def longest(self) -> int:
+        """The most bytes from any place to the next end."""
+        return int(np.diff(self.ends, prepend=0).max(initial=0))
+
+
+@lru_cache(maxsize=MAX_SOURCES)
+def spell_source(text: str, at: QuoteUnit, *, quoted: bool) -> SpelledSource:
+    """What follows the last end cannot be quoted and is left out."""
+    places = places_of(text, at)
+    text = text[: places.ends[-1]] if places.ends else ""
+    spelling = {
+        character: (json.dumps(character, ensure_ascii=False)[1:-1] if quoted else character).encode()
+        for character in set(text) - {BORDER}
+    }
+    spelling[BORDER] = bytes([_BORDER_BYTE])
+    parts = [spelling[character] for character in text]
+    cuts = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)), out=cuts[1:])
+    spelled = b"".join(parts)
+    letters = np.append(np.frombuffer(spelled, dtype=np.uint8), NOTHING).astype(np.int64)
+    begins, ends = cuts[list(places.begins)], cuts[list(places.ends)]
+    for border in np.flatnonzero(letters == _BORDER_BYTE).tolist():
+        letters[int(ends[: np.searchsorted(ends, border, side="right")].max(initial=0)) : border + 1] = NOTHING
+    is_cut, is_end = np.zeros((2, len(spelled) + 1), dtype=np.bool_)
+    is_cut[cuts] = True
+    is_end[ends] = True
+    return SpelledSource(spelled, cuts, begins, ends, letters, is_cut, is_end)
+
+
+# ── the machine ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Span(NamedTuple):
@@ -108,11 +177,6 @@ class VerbatimMachine:
     def _first(self) -> tuple[tuple[MachineState, None], ...]:
         """The cache keys of the first masks, which every value needs."""
         return (self.start, None), (_BEGIN, None)
-
-    def warm(self) -> None:
-        for state in (self.start, _BEGIN):
-            self.mask(state, None)
-        assert self._root_closers.ndim == 1
 
     # ── positions in the source ────────────────────────────────────────────────────────────────────────────
 

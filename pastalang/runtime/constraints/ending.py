@@ -7,16 +7,15 @@ from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias
 
-from pastalang.runtime.constraints.dfa.number import NumberAutomaton
-from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
-from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
-from pastalang.runtime.constraints.grammar.matcher import Matcher
+from pastalang.runtime.constraints.automata import NumberAutomaton, RegexAutomaton
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.masks import allows
+from pastalang.runtime.constraints.matcher import Matcher
 from pastalang.runtime.constraints.tokens import Tokens
 
 Strings: TypeAlias = tuple[
-    PatternAutomaton | NumberAutomaton, ...
+    RegexAutomaton | NumberAutomaton, ...
 ]  # the numbers are those that the grammar does not write out
 _LONGEST_ENDING = 4_000  # bytes: a type with a longer shortest value is refused
 _LONGEST_STRING = 400
@@ -227,7 +226,7 @@ def _close_string(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings:
     return None
 
 
-def _new_closing(automaton: PatternAutomaton | NumberAutomaton, begun: bytes, prefix: JsonPrefix) -> bytes | None:
+def _new_closing(automaton: RegexAutomaton | NumberAutomaton, begun: bytes, prefix: JsonPrefix) -> bytes | None:
     """The shortest rest; if its value would be a duplicate that is not allowed, another rest."""
     closing = automaton.closing(begun)
     if closing is None or not _stands_there(prefix, closing):
@@ -237,12 +236,12 @@ def _new_closing(automaton: PatternAutomaton | NumberAutomaton, begun: bytes, pr
 
 
 @lru_cache
-def _closings(automaton: PatternAutomaton | NumberAutomaton, begun: bytes) -> tuple[bytes, ...]:
+def _closings(automaton: RegexAutomaton | NumberAutomaton, begun: bytes) -> tuple[bytes, ...]:
     """Rests that first differ from the shortest rest at one byte, later bytes first."""
     return tuple(islice(_parted(automaton, begun), _MOST_CLOSINGS))
 
 
-def _parted(automaton: PatternAutomaton | NumberAutomaton, begun: bytes) -> Iterator[bytes]:
+def _parted(automaton: RegexAutomaton | NumberAutomaton, begun: bytes) -> Iterator[bytes]:
     shortest = automaton.closing(begun) or b""
     for at in reversed(range(len(shortest))):
         for byte in _FIRST_IN_STRING:

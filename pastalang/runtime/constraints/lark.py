@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
+from math import inf, isfinite, nextafter
 from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
@@ -17,16 +19,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.program.regex import Chars, Choice, Node, RegexError, Repetition, Sequence, count_states, parse_regex
-from pastalang.runtime.constraints.dfa.machines import number_table
-from pastalang.runtime.constraints.dfa.number import NumberAutomaton
-from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton, in_quotes
-from pastalang.runtime.constraints.dfa.table import DEAD, MAX_STATES, Table
-from pastalang.runtime.constraints.grammar.readable import clamp_bounds, readable
+from pastalang.program.regex import (
+    Chars,
+    Choice,
+    Node,
+    RegexError,
+    Repetition,
+    Sequence,
+    complement,
+    count_states,
+    parse_regex,
+)
+from pastalang.program.regex import spell as spell_regex
+from pastalang.runtime.constraints.automata import NumberAutomaton, RegexAutomaton, in_quotes
+from pastalang.runtime.constraints.automaton_machine import DEAD, MAX_STATES, States, number_states
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.json import JsonValue, parse_json, spell, write_json
-from pastalang.values.patterns import FORMATS, MOMENTS, UUID, anchored, whole_pattern
+from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, UUID, anchored, whole_pattern
 from pastalang.values.quotes import BORDER, can_quote, parts_of
+from pastalang.values.schema.alternatives import with_parts
 from pastalang.values.schema.drafts import map_schemas
 from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.split import split_text
@@ -47,6 +58,7 @@ _TRIMMED = rf"{_INK}((?:[^\\]|\\[^u]|\\u[0-9a-f]{{4}})*{_INK})?"
 NO_SOURCES: Mapping[str, str] = MappingProxyType({})
 ANY_NUMBER = r"-?(0|[1-9][0-9]{0,29})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"  # every JSON reader accepts these
 _MAX_STRINGS = 64
+_MANY_STATES = 4_000  # takes a third of a second in a grammar; llguidance itself cannot enforce most of these steps
 _ANYTHING = ""  # the empty string is not the name of a type
 _NOTHING = r"[^\x{0}-\x{10FFFF}]"
 
@@ -59,7 +71,7 @@ class Grammar:
     the numbers that are JSON Schema in it."""
 
     text: str
-    strings: tuple[PatternAutomaton | NumberAutomaton, ...] = ()
+    strings: tuple[RegexAutomaton | NumberAutomaton, ...] = ()
 
 
 def grammar_of(
@@ -80,7 +92,7 @@ class _Writer:
     sources: Mapping[str, str]
     lines: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
-    strings: dict[str, PatternAutomaton] = field(default_factory=dict)
+    strings: dict[str, RegexAutomaton] = field(default_factory=dict)
     numbers: list[NumberAutomaton] = field(default_factory=list)
 
     def rule(self, type: t.Type) -> str:
@@ -257,10 +269,10 @@ def _patterns(document: JsonValue) -> Iterator[str]:
 
 
 @lru_cache(maxsize=1024)
-def _string(pattern: str) -> PatternAutomaton | None:
+def _string(pattern: str) -> RegexAutomaton | None:
     """The automaton of matches in quotes; None if there are none, or the pattern is not supported."""
     try:
-        automaton = PatternAutomaton(parse_regex(whole_pattern(pattern)), quoted=True)
+        automaton = RegexAutomaton(parse_regex(whole_pattern(pattern)), quoted=True)
     except RegexError:
         return None
     return None if automaton.is_empty else automaton
@@ -284,8 +296,13 @@ def _repeated(item: str, least: int, most: int | None) -> str:
 
 def _number_terminals(type: t.Integer | t.Number, name: str) -> tuple[str, ...] | None:
     """Terminals of a number, the first for the whole number; None if its step needs too many of them."""
-    table = number_table(type)
-    return None if table is None else tuple(_terminals(table, name))
+    return tuple(_terminals(number_states(type), name)) if is_written_out(type) else None
+
+
+def is_written_out(type: t.Integer | t.Number) -> bool:
+    """Whether a number has few states. There may be more if its step is not a whole number."""
+    step = type.multiple_of
+    return number_states(type).explore(MAX_STATES if step is None or step == int(step) else _MANY_STATES)
 
 
 def _number_document(type: t.Integer | t.Number) -> Document:
@@ -293,18 +310,18 @@ def _number_document(type: t.Integer | t.Number) -> Document:
     return clamp_bounds(schema_of(type))
 
 
-def _terminals(table: Table, name: str) -> Iterator[str]:
+def _terminals(states: States, name: str) -> Iterator[str]:
     """One terminal for each state with transitions; it is optional if a value may end in the state."""
-    for state in range(table.size):
-        row = table.rows[state]
-        ways = " | ".join(_way(table, row, int(target), name) for target in np.unique(row[row != DEAD]))
+    for state in range(len(states)):
+        row = states.row(state)
+        ways = " | ".join(_way(states, row, int(target), name) for target in np.unique(row[row != DEAD]))
         if ways:
-            yield f"{_named(name, state)}: {f'({ways})?' if table.accepting[state] else ways}"
+            yield f"{_named(name, state)}: {f'({ways})?' if states.accepting[state] else ways}"
 
 
-def _way(table: Table, row: NDArray[np.int32], target: int, name: str) -> str:
+def _way(states: States, row: NDArray[np.int32], target: int, name: str) -> str:
     letters = "".join(f"\\x{byte:02x}" for byte in np.flatnonzero(row == target))
-    return f"/[{letters}]/" + (f" {_named(name, target)}" if table.ways[target] else "")
+    return f"/[{letters}]/" + (f" {_named(name, target)}" if states.next_bytes(target) else "")
 
 
 def _named(name: str, state: int) -> str:
@@ -350,3 +367,77 @@ def _json_expression(node: Node) -> str:
             return f"(?:{'|'.join(map(_json_expression, arms))})"
         case Repetition(item, minimum, maximum):
             return f"(?:{_json_expression(item)}){{{minimum},{'' if maximum is None else maximum}}}"
+
+
+# ── JSON Schemas as llguidance reads them ────────────────────────────────────────────────────────────────
+
+
+# The formats of JSON Schema for which llguidance has an expression of its own.
+_KNOWN_FORMATS = frozenset(
+    {"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"}
+)
+# llguidance stores bounds as doubles, and integers in 63 bits.
+_EXACT = 2**53
+_LARGEST = 2**63 - 1_024
+_SIGNS = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
+
+
+def readable(schema: Document) -> Document:
+    """The schema as llguidance supports it. Formats that JSON Schema does not define are dropped, as in validators."""
+    format = schema.get("format")
+    if isinstance(format, str) and format not in _KNOWN_FORMATS:
+        schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
+        if format in STANDARD_FORMATS:
+            schema = with_parts(schema, [{"pattern": f"^(?:{FORMATS[format].pattern})$"}])
+    return clamp_bounds(_with_safe_patterns(schema))
+
+
+def clamp_bounds(schema: Document) -> Document:
+    """Round large bounds to numbers that llguidance can represent, always inwards, so that no value is added."""
+    return {key: _nearer(key, value) for key, value in schema.items()}
+
+
+def _nearer(keyword: str, bound: JsonValue) -> JsonValue:
+    sign = _SIGNS.get(keyword)
+    if sign is None or isinstance(bound, bool) or not isinstance(bound, int | Decimal):
+        return bound
+    if -_EXACT <= bound <= _EXACT:
+        return bound
+    within = float(sign * min(bound * sign, _LARGEST))
+    if not isfinite(within):
+        return bound
+    is_wider = (Decimal(within) - Decimal(bound)) * sign > 0
+    return int(nextafter(within, -sign * inf) if is_wider else within)
+
+
+def _with_safe_patterns(schema: Document) -> Document:
+    found = dict(schema)
+    if isinstance(pattern := schema.get("pattern"), str):
+        found["pattern"] = _safe_pattern(pattern)
+    if isinstance(named := schema.get("patternProperties"), dict):
+        found["patternProperties"] = {_safe_pattern(pattern): part for pattern, part in named.items()}
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _safe_pattern(pattern: str) -> str:
+    """A class with all control characters but without quotes or backslashes would take them escaped: it loses NUL."""
+    try:
+        node = parse_regex(whole_pattern(pattern))
+    except RegexError:
+        return pattern
+    safe = _without_nul(node)
+    return pattern if safe == node else f"^(?:{spell_regex(safe)})$"
+
+
+def _without_nul(node: Node) -> Node:
+    match node:
+        case Chars(ranges):
+            takes_escaped = all(any(low <= code <= high for low, high in ranges) for code in b'"\\')
+            return node if takes_escaped else Chars(complement((*complement(ranges), (0, 0))))
+        case Sequence(items):
+            return Sequence(tuple(map(_without_nul, items)))
+        case Choice(arms):
+            return Choice(tuple(map(_without_nul, arms)))
+        case Repetition(item, minimum, maximum):
+            return Repetition(_without_nul(item), minimum, maximum)

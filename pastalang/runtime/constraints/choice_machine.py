@@ -1,7 +1,8 @@
-"""The machine of a closed list of spellings, however long: a state is a range of the sorted list.
+"""The machines of choices: of a closed list of spellings, and of several kinds of values (`UnionMachine`).
 
-Ten thousand options cost one sort: the masks of prefixes are computed only when they are needed. The remaining options
-form a tree of their common beginnings, which is matched level by level against the trie of the vocabulary.
+A state of a list, however long, is a range of the sorted list. Ten thousand options cost one sort: the masks of
+prefixes are computed only when they are needed. The remaining options form a tree of their common beginnings, which is
+matched level by level against the trie of the vocabulary.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
-from pastalang.runtime.constraints.masks import mask_of, mask_of_many
+from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
+from pastalang.runtime.constraints.masks import join_masks, mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import Flags, ranges
-from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
+from pastalang.runtime.constraints.tokens import ROOT, BoundedCache, Ints, Tokens, TokenTrie, ranges
+
+Flags: TypeAlias = NDArray[np.bool_]
 
 _MAX_MASKS = 512
 _NEVER = 1 << 40
@@ -91,11 +92,6 @@ class ChoiceMachine:
         if remaining is not None and self._longest - here.depth < remaining:
             remaining = None
         return self._masks.cached((here, remaining), lambda: self._make_mask(here, remaining))
-
-    def warm(self) -> None:
-        if len(self.options) > _FEW:
-            self._list.prepare()
-        self.mask(self.start, None)
 
     def _make_mask(self, here: Range, remaining: int | None) -> TokenMask:
         """Match the beginnings of the remaining options against the trie of the tokens, level by level."""
@@ -222,10 +218,6 @@ class OptionList:
         first = np.concatenate([[1], 1 + np.cumsum(np.concatenate(counts))])
         return _Tree(every, np.concatenate(bytes_), is_end, first, levels)
 
-    def prepare(self) -> None:
-        """Build the tree now. Otherwise it is built when it is first needed."""
-        assert self._tree
-
     def followed(self, trie: TokenTrie, at: tuple[int, int, int], begun: int) -> tuple[Ints, Ints]:
         """The nodes of the tree below the range `at` that some token reaches, and the matching nodes of the trie.
 
@@ -321,3 +313,76 @@ class OptionList:
                 yield nodes, where, start
                 longer = np.flatnonzero(trie.children.take(where))
                 nodes, start, where = nodes.take(longer), start.take(longer), where.take(longer)
+
+
+# ── several kinds of values ──────────────────────────────────────────────────────────────────────────────
+
+
+LiveArms: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are still possible, with their states
+
+
+class UnionMachine:
+    """See `guide.Machine`."""
+
+    def __init__(self, arms: Sequence[Machine], tokens: Tokens) -> None:
+        self._arms = tuple(arms)
+        self._tokens = tokens
+        self.start: MachineState = tuple((number, arm.start) for number, arm in enumerate(arms))
+
+    # One arm is left after a byte or two, so that case is a way of its own wherever it saves time.
+
+    def step(self, state: MachineState, byte: int) -> MachineState | None:
+        live = _live(state)
+        if len(live) == 1:
+            number, here = live[0]
+            following = self._arms[number].step(here, byte)
+            return None if following is None else ((number, following),)
+        found = tuple(
+            (number, following)
+            for number, here in live
+            if (following := self._arms[number].step(here, byte)) is not None
+        )
+        return found or None
+
+    def accepts(self, state: MachineState) -> bool:
+        live = _live(state)
+        if len(live) == 1:
+            return self._arms[live[0][0]].accepts(live[0][1])
+        return any(self._arms[number].accepts(here) for number, here in live)
+
+    def can_continue(self, state: MachineState) -> bool:
+        return any(self._arms[number].can_continue(here) for number, here in _live(state))
+
+    def stop_bytes(self, state: MachineState) -> int:
+        live = _live(state)
+        if len(live) == 1:
+            return self._arms[live[0][0]].stop_bytes(live[0][1])
+        return max(self._arms[number].stop_bytes(here) for number, here in live)
+
+    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+        endings = [self._arms[number].ending(here) for number, here in _live(state)]
+        return min((ending for ending in endings if ending is not None), key=len, default=None)
+
+    def forced(self, state: MachineState) -> bytes:
+        live = _live(state)
+        if len(live) == 1:
+            number, here = live[0]
+            return self._arms[number].forced(here)
+        common = self._arms[live[0][0]].forced(live[0][1])
+        for number, here in live[1:]:
+            common = common_prefix(common, self._arms[number].forced(here))
+        return common
+
+    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
+        live = _live(state)
+        if len(live) == 1:
+            return self._arms[live[0][0]].mask(live[0][1], remaining)
+        masks = [self._arms[number].mask(here, remaining) for number, here in live]
+        key = ("union", *map(id, masks))
+        joined, _ = self._tokens.cached_recent(key, lambda: (join_masks(self._tokens.size, masks), masks))
+        return joined
+
+
+def _live(state: MachineState) -> LiveArms:
+    assert isinstance(state, tuple)
+    return state

@@ -1,1 +1,0 @@
-"""Automata over bytes: numbers, dates, patterns and formats."""

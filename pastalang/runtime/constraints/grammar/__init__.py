@@ -1,1 +1,0 @@
-"""Guides of nested values: llguidance matches a grammar, and this package adds what a grammar cannot express."""

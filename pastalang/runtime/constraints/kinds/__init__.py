@@ -1,1 +1,0 @@
-"""Kinds of values that need no automaton: choices, free strings, quotations, unions."""
