@@ -205,7 +205,7 @@ def _weigh_repeat(
 ) -> None:
     """Every round decides whether there is another one, where it may; the end decides where it could go on."""
     end = Piece(piece.branch, end_of_repeat(piece.address))
-    items = lengths.items_of_repeat(repeat).high
+    items = lengths.items_of(repeat).high
     choices = max(repeat.maximum - repeat.minimum, 0) if repeat.over is None else 0
     if not items:
         return
@@ -252,7 +252,7 @@ def _fewest(plan: Plan, lengths: Lengths) -> int:
                     weights[piece] = 0 if may_be_missing else 1
                 case Fork(branch=child) if may_be_missing:
                     left_out.add(child)
-                case Each(branch=child) as each if may_be_missing or lengths.items_of_each(each).low == 0:
+                case Each(branch=child) as each if may_be_missing or lengths.items_of(each).low == 0:
                     left_out.add(child)
                 case _:
                     pass
@@ -261,4 +261,4 @@ def _fewest(plan: Plan, lengths: Lengths) -> int:
 
 def _may_be_skipped(outer: Choose | Repeat, lengths: Lengths) -> bool:
     """Whether a run need not come to what an arm of this choice, or an item of this list, holds."""
-    return isinstance(outer, Choose) or lengths.items_of_repeat(outer).low == 0
+    return isinstance(outer, Choose) or lengths.items_of(outer).low == 0

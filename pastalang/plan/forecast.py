@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pastalang.plan.dependencies import passes_of
-from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, BranchId, Hole, Plan, Release
 from pastalang.plan.positions import thread_rooms
-from pastalang.plan.run_actions import actions_of
 from pastalang.plan.run_bounds import longest_run, shortest_run, totals_of
+from pastalang.plan.run_log import RunLog, needed
 from pastalang.plan.simulate import Simulated, simulate
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import Lengths, Range
@@ -94,11 +93,10 @@ def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:
     return tuple(sorted(gaps, key=lambda gap: (-gap.positions, gap.branch)))
 
 
-def _cells_at_least(plan: Plan, shortest: RunOutcomes) -> int:
+def _cells_at_least(plan: Plan, shortest: RunLog) -> int:
     """The root keeps its cells to the end, and so do all branches that it joins."""
     kept = {branch.id for branch in plan.branches if branch.release is Release.NEVER}
-    actions = actions_of(plan, shortest)
-    return sum(work.tokens for instance, work in actions.items() if instance.branch in kept)
+    return sum(log.tokens for instance, log in needed(plan, shortest).items() if instance.branch in kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ runs has at most `most_items` items, however many it could have. Threads that th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from pastalang.plan.outcomes import Chosen, Drawn, Forced, Lead, RunOutcomes, Threaded, outcomes_of
+from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
 from pastalang.plan.plan import (
     ROOT,
+    Arm,
     BranchId,
     Choose,
     Each,
@@ -31,6 +32,7 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.plan.positions import thread_rooms
+from pastalang.plan.run_log import Drawn, RunLog, log_of
 from pastalang.plan.token_bounds import (
     NOTHING,
     Lengths,
@@ -103,7 +105,7 @@ class _Sum:
             case Fork(branch=branch):
                 return self.branch(branch)
             case Each(branch=branch):
-                return self.branch(branch).times(self._lengths.items_of_each(segment))
+                return self.branch(branch).times(self._lengths.items_of(segment))
             case Join() | Place():
                 return _NONE
             case Choose(arms=arms):
@@ -121,7 +123,7 @@ class _Sum:
                 assert_never(segment)
 
     def _repeat(self, repeat: Repeat) -> Totals:
-        items = self._lengths.items_of_repeat(repeat)
+        items = self._lengths.items_of(repeat)
         body = self._all(repeat.body).times(items)
         if repeat.over is not None:
             return body
@@ -152,12 +154,12 @@ def _turns(plan: Plan) -> list[TurnStart]:
     return [segment for branch in plan.branches for segment in branch.segments if isinstance(segment, TurnStart)]
 
 
-def shortest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> RunOutcomes:
-    return RunOutcomes(outcomes_of(plan, _Extreme(plan, lengths, most_items, is_long=False)))
+def shortest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> RunLog:
+    return log_of(plan, _Extreme(plan, lengths, most_items, is_long=False))
 
 
-def longest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> RunOutcomes:
-    return RunOutcomes(outcomes_of(plan, _Extreme(plan, lengths, most_items, is_long=True)))
+def longest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> RunLog:
+    return log_of(plan, _Extreme(plan, lengths, most_items, is_long=True))
 
 
 class _Extreme:
@@ -169,31 +171,8 @@ class _Extreme:
         self._is_long = is_long
         self._reserves: dict[BranchId, int] = {branch.id: branch.reserve for branch in plan.branches}
 
-    def hole(self, hole: Hole) -> Drawn:
-        return Drawn.plain(1 if hole.is_thread else self._end(draws_of(hole)))
-
-    def text(self, hole: Hole) -> Threaded:
-        """The longest text reserves all the room that it may, for one thread."""
-        has_room = self._is_long and hole.auto is AutoPolicy.PASTA
-        return Threaded(self.hole(hole), ((1, thread_rooms(hole.max_tokens)),) if has_room else ())
-
-    def choice(self, choose: Choose) -> Chosen:
-        arms = choose.arms
-        sizes = [max_text_tokens(arm.lead) + max_tokens_of(arm.segments, self._reserves) for arm in arms]
-        index = sizes.index(max(sizes) if self._is_long else min(sizes))
-        return Chosen(index, self.round(len(arms), (Text(arms[index].lead),)))
-
-    def items(self, loop: Repeat | Each) -> int:
-        found = self._lengths.items_of_each(loop) if isinstance(loop, Each) else self._lengths.items_of_repeat(loop)
-        return min(self._end(found), max(self._most_items, found.low))
-
-    def round(self, options: int, lead: Lead) -> Drawn:
-        """The draws that the decision takes, and the rest of what it writes."""
-        draws = self._end(decision_draws(options))
-        return Drawn((*[0] * draws, max(self._end(self._lengths.lead(lead)) - draws, 0)))
-
-    def forced(self, segment: Forced) -> int:
-        match segment:
+    def feed(self, action: Feed, cursor: Cursor) -> int:
+        match action.segment:
             case TurnStart() | TurnEnd():
                 return self._lengths.turn_tokens
             case Text(text=text):
@@ -202,8 +181,54 @@ class _Extreme:
                 return 1
             case InputText(path=path):
                 return self._end(self._lengths.input(path))
+            case Place():
+                return 0
+            case Opening() | Closing() as lead:
+                return self._lead(lead)
             case _:
-                assert_never(segment)
+                assert_never(action.segment)
+
+    def draw(self, action: Draw, cursor: Cursor) -> Drawn:
+        if isinstance(action.segment, Hole):
+            return self._hole(action.segment)
+        option = self._option(action)
+        draws = self._end(decision_draws(len(action.options)))
+        return Drawn((*[0] * draws, max(self._lead(action.options[option]) - draws, 0)), option=option)
+
+    def elements(self, loop: Each | Repeat, cursor: Cursor) -> int:
+        return self._count(self._lengths.items_of(loop))
+
+    def _hole(self, hole: Hole) -> Drawn:
+        """The longest text reserves all the room that it may, for one thread."""
+        if hole.is_thread:
+            return Drawn.plain(1)
+        drawn = Drawn.plain(self._end(draws_of(hole)))
+        has_thread = hole.threads is not None and self._is_long and hole.auto is AutoPolicy.PASTA
+        return replace(drawn, begun=((1, thread_rooms(hole.max_tokens)),)) if has_thread else drawn
+
+    def _option(self, action: Draw) -> int:
+        match action.options:
+            case (Opening(item=item), Closing(repeat=repeat)):
+                return GO_ON if item < self._count(self._lengths.items_of(repeat)) else STOP
+            case arms:
+                sizes = [self._size(arm) for arm in arms]
+                return sizes.index(max(sizes) if self._is_long else min(sizes))
+
+    def _size(self, arm: Arm | Opening | Closing) -> int:
+        assert isinstance(arm, Arm)
+        return max_text_tokens(arm.lead) + max_tokens_of(arm.segments, self._reserves)
+
+    def _lead(self, option: Arm | Opening | Closing) -> int:
+        match option:
+            case Arm(lead=lead):
+                return self._end(self._lengths.text(lead))
+            case Opening(parts=parts):
+                return self._end(self._lengths.lead(parts))
+            case Closing(text=text):
+                return self._end(self._lengths.text(text or ""))
+
+    def _count(self, found: Range) -> int:
+        return min(self._end(found), max(self._most_items, found.low))
 
     def _end(self, range: Range) -> int:
         return range.high if self._is_long else range.low

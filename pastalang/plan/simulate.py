@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from pastalang.plan.liveness import Liveness
-from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, Instance, Overrun, Plan
 from pastalang.plan.positions import after_join
-from pastalang.plan.run_actions import Draw, Feed, InstanceActions, Skip, Start, Wait, actions_of
+from pastalang.plan.run_log import Drew, Event, Fed, InstanceLog, RunLog, Skipped, Started, Waited, needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +29,18 @@ class Simulated:
     attended: int  # visible tokens, summed over the draws
     highest_position: int
     starts: Mapping[Instance, int]  # the position of the first token of each instance
+    events: Mapping[
+        Instance, tuple[tuple[Event, int], ...]
+    ]  # of each instance, with the passes in which they were done
     views: Mapping[tuple[Instance, int], Mapping[Instance, int]]  # of each draw, if they were asked for
 
 
 Allows: TypeAlias = Callable[[Instance], bool]
 
 
-def simulate(plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False) -> Simulated:
+def simulate(plan: Plan, run: RunLog, *, keep_views: bool = False) -> Simulated:
     """Under the schedule that never waits without need."""
-    simulator = Simulator(plan, run_outcomes, keep_views=keep_views)
+    simulator = Simulator(plan, run, keep_views=keep_views)
     while not simulator.is_over:
         assert simulator.step(), "no instance can move, and yet there is something to draw"
     return simulator.result
@@ -48,15 +50,17 @@ def simulate(plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False)
 class _InstanceState:
     """One instance while it runs."""
 
-    work: InstanceActions
+    instance: Instance
+    work: InstanceLog
     overrun: Overrun
     position: int = 0
     seen: dict[Instance, int] = field(default_factory=dict)  # how many tokens of others it sees
     visible: int = 0  # the sum of these
     highest: int = -1  # the highest position that it sees
-    cursor: int = 0
-    left: int = 0  # tokens of the present `Feed` that are still to be fed
-    kept: int = 0  # tokens still to come that take no part of a chunk
+    done: list[int] = field(default_factory=list)  # the passes of the events that are over
+    left: int = 0  # tokens of the present `Fed` that are still to be fed
+    kept: int = 0  # tokens still to come that the prefix cache holds: they take no part of a chunk
+    numbered: int = 0  # tokens that have been fed, kept ones left out
     fed: int = 0
     draws: int = 0
     informed: int = 0  # the last pass whose logits it knows something of: what it feeds then is fed later
@@ -65,7 +69,20 @@ class _InstanceState:
 
     @property
     def is_done(self) -> bool:
-        return self.cursor == len(self.work.actions)
+        return len(self.done) == len(self.work.events)
+
+    @property
+    def event(self) -> Event:
+        """The next one."""
+        return self.work.events[len(self.done)]
+
+    @property
+    def confirmed(self) -> int:
+        """How many of the tokens that come next have been fed as drafts: by the pass that the last draw was from."""
+        count = 0
+        while count < self.left and self.numbered + count in self.work.confirmed:
+            count += 1
+        return count
 
     def room(self, number: int, chunk: int | None) -> int:
         """The tokens that this pass may feed of the present text."""
@@ -73,38 +90,40 @@ class _InstanceState:
             self.present_pass, self.fed_in_pass = number, 0
         return self.left if chunk is None else min(self.left, self.kept + chunk - self.fed_in_pass)
 
-    def feed(self, count: int) -> None:
+    def feed(self, count: int, number: int, *, is_confirmed: bool = False) -> None:
         if count:
             is_ahead = self.position > self.highest or self.overrun is Overrun.PAPER
-            assert is_ahead, f"{self.work.instance} goes on at {self.position}, and sees {self.highest}"
+            assert is_ahead, f"{self.instance} goes on at {self.position}, and sees {self.highest}"
             self.highest = max(self.highest, self.position + count - 1)
         kept = min(self.kept, count)
         self.kept -= kept
+        self.numbered += count - kept
         self.fed += count
-        self.fed_in_pass += count - kept
+        self.fed_in_pass += 0 if is_confirmed else count - kept
         self.left -= count
         self.position += count
-        self.cursor += self.left == 0
+        if not self.left:
+            self.done.append(number)
 
-    def join(self, others: list[_InstanceState]) -> None:
+    def join(self, others: list[_InstanceState], number: int) -> None:
         for other in others:
-            for instance, count in (*other.seen.items(), (other.work.instance, other.fed)):
-                if instance != self.work.instance and self.seen.get(instance, -1) < count:
+            for instance, count in (*other.seen.items(), (other.instance, other.fed)):
+                if instance != self.instance and self.seen.get(instance, -1) < count:
                     self.seen[instance] = count
             self.highest = max(self.highest, other.highest)
             self.informed = max(self.informed, other.informed)
         self.visible = sum(self.seen.values())
         self.position = after_join(self.position, self.highest, self.overrun)
-        self.cursor += 1
+        self.done.append(number)
 
 
 class Simulator:
     """Call `step` until `is_over`; `allows` says which instances may take part in a step."""
 
-    def __init__(self, plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False) -> None:
+    def __init__(self, plan: Plan, run: RunLog, *, keep_views: bool = False) -> None:
         self._plan = plan
-        self._work = actions_of(plan, run_outcomes)
-        self._chunk = run_outcomes.chunk
+        self._work = needed(plan, run)
+        self._chunk = run.chunk
         self._groups = _groups_of(plan, self._work)
         self._liveness = Liveness(plan, self._work)
         self._states: dict[Instance, _InstanceState] = {}
@@ -117,7 +136,7 @@ class Simulator:
         self._highest = -1
         self._starts: dict[Instance, int] = {}
         self._start(Instance(ROOT))
-        self._states[Instance(ROOT)].kept = run_outcomes.kept
+        self._states[Instance(ROOT)].kept = run.kept
 
     @property
     def is_over(self) -> bool:
@@ -139,6 +158,10 @@ class Simulator:
             attended=self._attended,
             highest_position=self._highest,
             starts=self._starts,
+            events={
+                instance: tuple(zip(state.work.events, state.done, strict=False))
+                for instance, state in self._states.items()
+            },
             views=self._views or {},
         )
 
@@ -162,38 +185,39 @@ class Simulator:
         state = self._states[instance]
         woken: list[Instance] = []
         while not state.is_done:
-            match state.work.actions[state.cursor]:
-                case Feed(tokens=tokens):
-                    if tokens and state.informed == self._passes:
-                        return woken
+            match state.event:
+                case Fed(tokens=tokens):
                     state.left = state.left or tokens
-                    woken.extend(self._feed(state))
-                    if state.left:
+                    confirmed = state.confirmed
+                    if not confirmed and state.informed == self._passes:
                         return woken
-                case Draw():
+                    woken.extend(self._feed(state, confirmed))
+                    if state.left and not confirmed:
+                        return woken
+                case Drew():
                     self._draw(state)
-                case Start(instance=child, ahead=ahead):
+                case Started(instance=child, ahead=ahead):
                     self._start(child, parent=state, ahead=ahead)
                     woken.append(child)
-                    state.cursor += 1
-                case Skip(positions=positions):
+                    state.done.append(self._passes)
+                case Skipped(positions=positions):
                     state.position += positions
-                    state.cursor += 1
-                case Wait(instances=awaited):
+                    state.done.append(self._passes)
+                case Waited(instances=awaited):
                     if self._falls_asleep(instance, awaited):
                         return woken
-                    state.join([self._states[other] for other in awaited])
-                case action:
-                    assert_never(action)
+                    state.join([self._states[other] for other in awaited], self._passes)
+                case event:
+                    assert_never(event)
         if state.is_done:
             woken.extend(self._end(state))
         return woken
 
     def _start(self, instance: Instance, *, parent: _InstanceState | None = None, ahead: int = 0) -> None:
-        state = _InstanceState(self._work[instance], self._plan.branch(instance.branch).overrun)
+        state = _InstanceState(instance, self._work[instance], self._plan.branch(instance.branch).overrun)
         if parent is not None:
             state.position = parent.position + ahead
-            state.seen = {**parent.seen, parent.work.instance: parent.fed}
+            state.seen = {**parent.seen, parent.instance: parent.fed}
             state.visible = sum(state.seen.values())
             state.highest = parent.highest
             state.informed = parent.informed
@@ -201,12 +225,12 @@ class Simulator:
         self._awake[instance] = None
         self._starts[instance] = state.position
 
-    def _feed(self, state: _InstanceState) -> list[Instance]:
+    def _feed(self, state: _InstanceState, confirmed: int) -> list[Instance]:
         """Returns the values that waited for these tokens in lock-step."""
-        room = state.room(self._passes, self._chunk)
-        group = self._groups.get(state.work.instance)
+        room = confirmed or state.room(self._passes, self._chunk)
+        group = self._groups.get(state.instance)
         count = room if group is None else self._in_step(state, room, group)
-        state.feed(count)
+        state.feed(count, self._passes, is_confirmed=bool(confirmed))
         self._highest = max(self._highest, state.highest)
         self._fed += count
         self._live += count
@@ -224,7 +248,7 @@ class Simulator:
         return room
 
     def _draw(self, state: _InstanceState) -> None:
-        instance = state.work.instance
+        instance = state.instance
         group = self._groups.get(instance)
         in_step = {} if group is None else {other: min(state.fed, self._states[other].fed) for other in group.earlier}
         if self._views is not None:
@@ -234,7 +258,7 @@ class Simulator:
         self._draws_left -= 1
         state.draws += 1
         state.informed = self._passes
-        state.cursor += 1
+        state.done.append(self._passes)
 
     def _falls_asleep(self, instance: Instance, awaited: tuple[Instance, ...]) -> bool:
         pending = next((other for other in awaited if other not in self._ended), None)
@@ -245,7 +269,7 @@ class Simulator:
         return True
 
     def _end(self, state: _InstanceState) -> list[Instance]:
-        instance = state.work.instance
+        instance = state.instance
         del self._awake[instance]
         self._ended.add(instance)
         self._liveness.end(instance, state.fed)

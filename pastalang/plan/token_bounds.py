@@ -93,19 +93,14 @@ class Lengths:
         count = self.input_tokens.get(".".join(path), self.input_tokens.get(path[0], 0))
         return Range(count, count)
 
-    def items_of_each(self, each: Each) -> Range:
-        return self._items(each.over, each.over_hole, each.maximum)
-
-    def items_of_repeat(self, repeat: Repeat) -> Range:
-        if repeat.over is not None:
-            return self._items(repeat.over, repeat.over_hole, repeat.maximum)
-        return Range(repeat.minimum, repeat.maximum)
-
-    def _items(self, over: str, over_hole: bool, maximum: int) -> Range:
-        known = self.items.get(over)
+    def items_of(self, loop: Each | Repeat) -> Range:
+        """How many items a fan-out or a list has."""
+        if loop.over is None:
+            return Range(loop.minimum, loop.maximum)
+        known = self.items.get(loop.over)
         if known is not None:
             return Range(known, known)
-        return Range(0, maximum) if over_hole else Range(1, 1)
+        return Range(0, loop.maximum) if loop.over_hole else Range(1, 1)
 
 
 def draws_of(hole: Hole, overrun: Overrun = Overrun.CONTINUE) -> Range:

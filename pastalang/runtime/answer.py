@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pastalang.plan.outcomes import InstanceOutcomes, RunOutcomes
-from pastalang.plan.plan import Form, Instance, Value
+from pastalang.plan.plan import Form, Value
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer, FieldResult, Stretch
@@ -68,17 +67,6 @@ def documents_of(request: RequestState) -> tuple[tuple[BranchState, ...], bool]:
     if stack is None:
         return (request.root,), False
     return tuple(one.branch for [one] in stack.items if isinstance(one, WrittenBranch)), True
-
-
-def run_outcomes_of(request: RequestState, *, chunk: int | None = None) -> RunOutcomes:
-    """The lengths and choices of the first complete answer, from which its passes can be computed."""
-    runs = {
-        Instance(branch.spec.id, branch.items): InstanceOutcomes(
-            tuple(branch.outcomes), tuple(branch.forced), frozenset(branch.confirmed)
-        )
-        for branch in request.branches[: request.first_answer.branches if request.first_answer else None]
-    }
-    return RunOutcomes(runs, chunk, request.kept_tokens)
 
 
 def layout_of(document: BranchState) -> Layout:

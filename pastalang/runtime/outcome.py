@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
-from pastalang.runtime.answer import answers_of, run_outcomes_of
+from pastalang.runtime.answer import answers_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
@@ -77,7 +77,7 @@ def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | 
     """The passes that the plan asks for. A run that nothing delayed has taken exactly these."""
     if not request.was_held_back and not check:
         return first.last_draw
-    planned = passes_taken(request.plan, run_outcomes_of(request, chunk=chunk))
+    planned = passes_taken(request.plan, request.run_log(chunk=chunk))
     if not request.was_held_back and first.last_draw != planned:
         raise RunError(
             f"internal error: the run took {first.last_draw} passes, and its plan asks for {planned}", plan=request.plan

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Plan
-from pastalang.plan.run_actions import actions_of
+from pastalang.plan.run_log import RunLog, needed
 from pastalang.plan.simulate import simulate
 from pastalang.plan.verify import breaches
 from pastalang.testing.runs import Schedule, execute
@@ -18,10 +17,10 @@ def check_plan(plan: Plan) -> None:
     assert not found, found
 
 
-def check_schedule_changes_nothing(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule) -> None:
+def check_schedule_changes_nothing(plan: Plan, run: RunLog, schedule: Schedule) -> None:
     """Check that a schedule changes neither the tokens that are drawn nor what each draw sees, and that it ends."""
-    unhindered = simulate(plan, run_outcomes, keep_views=True)
-    scheduled = execute(plan, run_outcomes, schedule)
+    unhindered = simulate(plan, run, keep_views=True)
+    scheduled = execute(plan, run, schedule)
     assert scheduled.draws == unhindered.draws, "a schedule drew more or fewer tokens"
     for (instance, draw), view in unhindered.views.items():
         where = f"token {draw + 1} of `{name_of(plan, instance)}`"
@@ -29,14 +28,14 @@ def check_schedule_changes_nothing(plan: Plan, run_outcomes: RunOutcomes, schedu
     assert scheduled.passes >= unhindered.passes, "a schedule with pauses was faster than one without"
 
 
-def check_passes(plan: Plan, run_outcomes: RunOutcomes) -> None:
+def check_passes(plan: Plan, run: RunLog) -> None:
     """Check that the schedule without pauses takes exactly the forward passes that `passes_taken` computes."""
-    taken, computed = simulate(plan, run_outcomes).passes, passes_taken(plan, run_outcomes)
+    taken, computed = simulate(plan, run).passes, passes_taken(plan, run)
     assert taken == computed, f"{taken} passes taken, {computed} computed"
 
 
-def check_cells(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule) -> None:
+def check_cells(plan: Plan, run: RunLog, schedule: Schedule) -> None:
     """Check that no token is fed twice, and that the cells in use never exceed the tokens written."""
-    most = sum(script.tokens for script in actions_of(plan, run_outcomes).values())
-    run = execute(plan, run_outcomes, schedule, keep_views=False)
-    assert run.peak_cells <= run.fed <= most, f"{run.peak_cells} cells at once, {run.fed} fed, {most} written"
+    most = sum(log.tokens for log in needed(plan, run).values())
+    done = execute(plan, run, schedule, keep_views=False)
+    assert done.peak_cells <= done.fed <= most, f"{done.peak_cells} cells at once, {done.fed} fed, {most} written"

@@ -7,68 +7,85 @@ pause in which forward pass, and how many may take part in one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Final
 
 from hypothesis import strategies as st
 
-from pastalang.plan.outcomes import Chosen, Drawn, Forced, Lead, RunOutcomes, Threaded, outcomes_of
-from pastalang.plan.plan import ROOT, Choose, Each, Hole, InputText, Instance, Plan, Repeat, Text, TurnStart
+from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
+from pastalang.plan.plan import ROOT, Choose, Each, Hole, InputText, Instance, Place, Plan, Repeat, Text, TurnStart
+from pastalang.plan.run_log import Drawn, Fed, RunLog, log_of
 from pastalang.plan.simulate import Simulated, Simulator
 from pastalang.plan.token_bounds import decision_draws, draws_of
 from pastalang.program.types import AutoPolicy
 
 
 @st.composite
-def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6) -> RunOutcomes:
+def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6) -> RunLog:
     """Runs of a plan, with at most `max_items` per list and `max_draws` drawn tokens per value, if the plan allows it.
 
     Half of the runs feed their prompts in chunks, and some find the start of the prompt in the prefix cache.
     """
-    found = outcomes_of(plan, _Drawing(draw, max_items, max_draws))
+    run = log_of(plan, RandomAnswers(draw, max_items, max_draws))
     chunk = draw(st.one_of(st.none(), st.integers(1, 9)))
+    first = next(iter(run.instances[Instance(ROOT)].events), None)
     begins_with_text = isinstance(plan.branches[0].segments[0], TurnStart | Text)
-    kept = draw(st.integers(0, found[Instance(ROOT)].forced[0] - 1)) if begins_with_text else 0
-    return RunOutcomes(found, chunk, kept)
+    kept = draw(st.integers(0, first.tokens - 1)) if begins_with_text and isinstance(first, Fed) else 0
+    return replace(run, chunk=chunk, kept=kept)
 
 
-class _Drawing:
+class RandomAnswers:
     """Lets Hypothesis decide, within what the plan allows."""
 
-    def __init__(self, draw: st.DrawFn, max_items: int, max_draws: int) -> None:
+    def __init__(self, draw: st.DrawFn, max_items: int = 3, max_draws: int = 6) -> None:
         self._draw = draw
         self._max_items = max_items
         self._max_draws = max_draws
 
-    def hole(self, hole: Hole) -> Drawn:
-        drawn = draws_of(hole)
-        return self._drawn(least=drawn.low, most=drawn.high)
+    def feed(self, action: Feed, cursor: Cursor) -> int:
+        match action.segment:
+            case Place():
+                return 0
+            case InputText():
+                return self._draw(st.integers(0, 9))
+            case Opening() | Closing():
+                return self._draw(st.integers(0, 3))
+            case _:
+                return self._draw(st.integers(1, 4))
 
-    def text(self, hole: Hole) -> Threaded:
+    def draw(self, action: Draw, cursor: Cursor) -> Drawn:
+        match action.segment:
+            case Hole(threads=int()) as text:
+                return self._text(text)
+            case Hole() as hole:
+                drawn = draws_of(hole)
+                return self._drawn(least=drawn.low, most=drawn.high)
+            case Choose(arms=arms):
+                return self._option(len(arms), self._draw(st.integers(0, len(arms) - 1)))
+            case Repeat():
+                may_go_on = cursor.lists[-1].item + 1 < self._max_items
+                return self._option(2, GO_ON if may_go_on and self._draw(st.booleans()) else STOP)
+
+    def elements(self, loop: Each | Repeat, cursor: Cursor) -> int:
+        least = 0 if isinstance(loop, Each) else loop.minimum
+        return self._draw(st.integers(least, min(loop.maximum, max(self._max_items, least))))
+
+    def _text(self, hole: Hole) -> Drawn:
         """Threads begin and are waited for after any of the draws."""
-        drawn = self.hole(hole)
+        bounds = draws_of(hole)
+        drawn = self._drawn(least=bounds.low, most=bounds.high)
         tags = self._draw(st.lists(st.tuples(st.integers(1, drawn.draws), st.integers(0, 9)), max_size=self._max_items))
         begun = tuple(sorted(tags))
         waiting = () if hole.auto is AutoPolicy.APAR else self._draw(st.sets(st.integers(1, drawn.draws), max_size=2))
         waits = tuple((number, sum(draw < number for draw, _ in begun)) for number in sorted(waiting))
-        return Threaded(drawn, begun, waits)
+        return replace(drawn, begun=begun, waits=waits)
 
-    def choice(self, choose: Choose) -> Chosen:
-        arm = self._draw(st.integers(0, len(choose.arms) - 1))
-        return Chosen(arm, self.round(len(choose.arms), ()))
-
-    def items(self, loop: Repeat | Each) -> int:
-        if isinstance(loop, Each):
-            return self._draw(st.integers(0, min(loop.maximum, self._max_items)))
-        return self._draw(st.integers(loop.minimum, min(loop.maximum, max(self._max_items, loop.minimum))))
-
-    def round(self, options: int, lead: Lead) -> Drawn:
+    def _option(self, options: int, taken: int) -> Drawn:
+        if options == 1:
+            return Drawn((self._draw(st.integers(0, 3)),))
         draws = decision_draws(options)
-        return self._drawn(least=draws.low, most=draws.high) if options > 1 else Drawn((self._draw(st.integers(0, 3)),))
-
-    def forced(self, segment: Forced) -> int:
-        return self._draw(st.integers(0, 9) if isinstance(segment, InputText) else st.integers(1, 4))
+        return replace(self._drawn(least=draws.low, most=draws.high), option=taken)
 
     def _drawn(self, *, least: int, most: int) -> Drawn:
         draws = self._draw(st.integers(least, max(least, min(most, self._max_draws))))
@@ -106,9 +123,9 @@ def schedules(plan: Plan | None = None) -> st.SearchStrategy[Schedule]:
     return st.builds(Schedule, st.lists(pausing, max_size=12).map(tuple), most)
 
 
-def execute(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule, *, keep_views: bool = True) -> Simulated:
+def execute(plan: Plan, run: RunLog, schedule: Schedule, *, keep_views: bool = True) -> Simulated:
     """Execute a run of a plan under a schedule, to its end."""
-    simulator = Simulator(plan, run_outcomes, keep_views=keep_views)
+    simulator = Simulator(plan, run, keep_views=keep_views)
     numbers: dict[Instance, int] = {}
     for pausing in schedule.passes:
         if simulator.is_over:

@@ -118,9 +118,7 @@ class Teacher:
 
     def _in_decision(self, branch: BranchState) -> int:
         assert branch.decision is not None
-        tally = branch.decision.tally
-        wanted = self._wanted(branch)
-        depth = sum(tally.rides) + tally.draws
+        wanted, depth = self._wanted(branch), branch.decision.depth
         return min(self._encoder.ends) if wanted is None or depth >= len(wanted) else wanted[depth]
 
     def _wanted(self, branch: BranchState) -> tuple[int, ...] | None:

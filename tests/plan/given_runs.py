@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
 from pastalang.plan.plan import Choose, Each, Hole, Instance, Place, Plan, Repeat
-from pastalang.plan.run_log import Drawn, InstanceLog, RunLog, log_of
+from pastalang.plan.run_log import Drawn, Drew, Fed, InstanceLog, RunLog, log_of
+from pastalang.plan.simulate import Simulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,16 @@ def given_run(
         instance: InstanceLog(log.events, runs[instance].confirmed) for instance, log in found.instances.items()
     }
     return replace(found, instances=confirmed)
+
+
+def first_pass(done: Simulated, instance: Instance) -> int:
+    """The pass in which the first token of an instance was fed, or drawn from."""
+    return next(number for event, number in done.events[instance] if isinstance(event, Fed | Drew))
+
+
+def last_draw(done: Simulated, instance: Instance) -> int:
+    """The pass that the last token of an instance was drawn from."""
+    return [number for event, number in done.events[instance] if isinstance(event, Drew)][-1]
 
 
 class _Given:

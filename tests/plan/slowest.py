@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
 from pastalang.plan.plan import ROOT, BranchId, Choose, Each, Fork, Hole, Instance, Plan, Repeat, Segment
+from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.token_bounds import decision_draws
+from tests.plan.given_runs import Chosen, Decision, Items, Outcome, Outcomes, given_run
 
 MOST_ITEMS = 6  # of a list that data gives
 
 
-def slowest_run(plan: Plan, *, arm: int) -> RunOutcomes:
+def slowest_run(plan: Plan, *, arm: int) -> RunLog:
     """Every choice takes its arm number `arm` (or its last one), in as many draws as that can need."""
-    runs: dict[Instance, InstanceOutcomes] = {}
+    runs: dict[Instance, Outcomes] = {}
     _add(plan, ROOT, (), arm, runs)
-    return RunOutcomes(runs)
+    return given_run(plan, runs)
 
 
-def _add(plan: Plan, id: BranchId, items: tuple[int, ...], arm: int, runs: dict[Instance, InstanceOutcomes]) -> None:
+def _add(plan: Plan, id: BranchId, items: tuple[int, ...], arm: int, runs: dict[Instance, Outcomes]) -> None:
     outcomes: list[Outcome] = []
 
     def go(segments: tuple[Segment, ...], items: tuple[int, ...]) -> None:
@@ -48,4 +49,4 @@ def _add(plan: Plan, id: BranchId, items: tuple[int, ...], arm: int, runs: dict[
                     pass
 
     go(plan.branch(id).segments, items)
-    runs[Instance(id, items)] = InstanceOutcomes(tuple(outcomes))
+    runs[Instance(id, items)] = Outcomes(tuple(outcomes))

@@ -10,10 +10,11 @@ from itertools import combinations
 
 import pytest
 
-from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
 from pastalang.plan.plan import Instance, Mode, Plan
+from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulated, Simulator, simulate
 from pastalang.program import types as t
+from tests.plan.given_runs import Chosen, Decision, Items, Outcome, Outcomes, given_run
 from tests.plan.programs import (
     async_,
     each,
@@ -37,15 +38,15 @@ TWO = Drawn.plain(2)
 Table = dict[tuple[str, tuple[int, ...]], tuple[Outcome, ...]]
 
 
-def run_outcomes(plan: Plan, table: Table) -> RunOutcomes:
+def run_of(plan: Plan, table: Table) -> RunLog:
     """By the names of branches and their items; all texts have one token."""
     ids = {branch.name: branch.id for branch in plan.branches}
-    return RunOutcomes(
-        {Instance(ids[name], items): InstanceOutcomes(found, (1,) * 40) for (name, items), found in table.items()}
+    return given_run(
+        plan, {Instance(ids[name], items): Outcomes(found, (1,) * 40) for (name, items), found in table.items()}
     )
 
 
-def executions(plan: Plan, run: RunOutcomes) -> Iterator[Simulated]:
+def executions(plan: Plan, run: RunLog) -> Iterator[Simulated]:
     """Depth first; a schedule is the sets that took part so far, and is played again from its start."""
     waiting: list[tuple[frozenset[Instance], ...]] = [()]
     found = 0
@@ -145,7 +146,7 @@ PROGRAMS = (
 @pytest.mark.parametrize("build", PROGRAMS)
 def test_every_interleaving_shows_every_draw_the_same(build: object) -> None:
     plan, table = build()  # type: ignore[operator]
-    run = run_outcomes(plan, table)
+    run = run_of(plan, table)
     free = simulate(plan, run, keep_views=True)
     count = 0
     for result in executions(plan, run):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.plan.outcomes import Drawn, InstanceOutcomes, Outcome, RunOutcomes
-from pastalang.plan.passes import timing_of
+from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Instance, Mode, Overrun, Plan, Release
 from pastalang.plan.positions import after_fork, after_join, tokens_left
+from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulator, simulate
 from pastalang.program import types as t
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.step import CellId, RowId, Run, StepBatch, TokenId
+from tests.plan.given_runs import Outcome, Outcomes, first_pass, given_run, last_draw
 from tests.plan.programs import async_, field, hole, json_body, named, plan_of, sync, text, text_body
 
 
@@ -19,17 +20,17 @@ def skeleton(attributes: int, k_max: int, mode: Mode = Mode.STRICT) -> Plan:
     return plan_of(json_body(*[field(f"a{n}", t.String(k_max)) for n in range(attributes)]), mode=mode)
 
 
-def run(plan: Plan, prompt: int, blocks: list[int], draws: list[int]) -> RunOutcomes:
+def run(plan: Plan, prompt: int, blocks: list[int], draws: list[int]) -> RunLog:
     """A prompt and attribute blocks of so many tokens; values of so many draws."""
     turns = (0, 0, 0, 0, 0, 0, 0)  # the texts and marks in front of the skeleton; the prompt is counted in one piece
-    runs = {Instance(plan.branches[0].id): InstanceOutcomes((), (*turns[:-1], prompt, *blocks, 1))}
+    runs = {Instance(plan.branches[0].id): Outcomes((), (*turns[:-1], prompt, *blocks, 1))}
     for branch, count in zip(plan.branches[1:], draws, strict=True):
-        runs[Instance(branch.id)] = InstanceOutcomes((Drawn.plain(count),))
-    return RunOutcomes(runs)
+        runs[Instance(branch.id)] = Outcomes((Drawn.plain(count),))
+    return given_run(plan, runs)
 
 
-def starts(plan: Plan, run_outcomes: RunOutcomes) -> list[int]:
-    found = simulate(plan, run_outcomes).starts
+def starts(plan: Plan, run_log: RunLog) -> list[int]:
+    found = simulate(plan, run_log).starts
     return [found[Instance(branch.id)] for branch in plan.branches[1:]]
 
 
@@ -40,9 +41,9 @@ def starts(plan: Plan, run_outcomes: RunOutcomes) -> list[int]:
 def test_figure_2_values_read_at_12_22_32_stand_at_13_23_33(mode: Mode) -> None:
     plan = skeleton(3, k_max=7, mode=mode)
     # The first block ends at position 12; each of the others has three tokens behind a gap of seven.
-    run_outcomes = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 3, 3])
-    assert starts(plan, run_outcomes) == [13, 23, 33]
-    assert timing_of(plan, run_outcomes).passes == 3  # "three values of three tokens in three inference steps"
+    run_log = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 3, 3])
+    assert starts(plan, run_log) == [13, 23, 33]
+    assert passes_taken(plan, run_log) == 3  # "three values of three tokens in three inference steps"
 
 
 @pytest.mark.parametrize(("prompt", "blocks", "k_max"), [(1, [1], 1), (17, [4, 2, 9, 1], 30), (300, [5] * 16, 30)])
@@ -63,8 +64,8 @@ def test_in_lock_step_a_draw_sees_the_earlier_values_up_to_its_own_token() -> No
     """The mask of training: no later token of an earlier value, and nothing of a later value."""
     plan = skeleton(3, k_max=7, mode=Mode.LOCKSTEP)
     lengths = [3, 1, 5]
-    run_outcomes = run(plan, prompt=10, blocks=[3, 3, 3], draws=lengths)
-    views = simulate(plan, run_outcomes, keep_views=True).views
+    run_log = run(plan, prompt=10, blocks=[3, 3, 3], draws=lengths)
+    views = simulate(plan, run_log, keep_views=True).views
     values = [Instance(branch.id) for branch in plan.branches[1:]]
     for value, instance in enumerate(values):
         for token in range(lengths[value]):
@@ -82,19 +83,20 @@ def test_figure_2_the_sync_sampled_at_3_enters_the_cache_at_80_behind_34() -> No
     tail = (sync("fork1", "fork2"), text("<sync/>"), hole("rest"))
     plan = plan_of(text_body(text("prompt"), hole("promise1"), one, hole("promise2"), two, hole("sync"), *tail))
     tag = Drawn((0, 0))
-    run_outcomes = RunOutcomes(
+    run_log = given_run(
+        plan,
         {
-            Instance(plan.branches[0].id): InstanceOutcomes(
+            Instance(plan.branches[0].id): Outcomes(
                 (tag, tag, Drawn((0, 0), dropped=True), Drawn.plain(5)), (0, 0, 0, 0, 0, 0, 0, 21, 1)
             ),
-            Instance(named(plan, "fork1").id): InstanceOutcomes((Drawn.plain(33),), (1, 1)),
-            Instance(named(plan, "fork2").id): InstanceOutcomes((Drawn.plain(20),), (1, 1)),
-        }
+            Instance(named(plan, "fork1").id): Outcomes((Drawn.plain(33),), (1, 1)),
+            Instance(named(plan, "fork2").id): Outcomes((Drawn.plain(20),), (1, 1)),
+        },
     )
-    spans = timing_of(plan, run_outcomes).spans
-    assert spans[Instance(named(plan, "fork1").id)].last_draw == 34
-    assert spans[Instance(named(plan, "fork2").id)].last_draw == 22
-    simulator = Simulator(plan, run_outcomes)
+    done = simulate(plan, run_log)
+    assert last_draw(done, Instance(named(plan, "fork1").id)) == 34
+    assert last_draw(done, Instance(named(plan, "fork2").id)) == 22
+    simulator = Simulator(plan, run_log)
     for _ in range(34):
         simulator.step()
     behind = simulator.result.fed + 2  # the last token of fork 1 and its closing tag are fed before the sync
@@ -140,11 +142,11 @@ def test_figure_3_a_detail_and_the_next_root_are_issued_together_and_freed_at_th
     plan = plan_of(text_body(*pieces, async_("detail1", hole("d1")), text("[Fork]"), hole("p2")))
     outcomes: tuple[Outcome, ...] = (Drawn.plain(4), Drawn.plain(3))
     detail0, detail1 = Instance(named(plan, "detail0").id), Instance(named(plan, "detail1").id)
-    runs = {Instance(plan.branches[0].id): InstanceOutcomes(outcomes, (1,) * 20)}
-    runs |= {detail0: InstanceOutcomes((Drawn.plain(6),)), detail1: InstanceOutcomes((Drawn.plain(2),))}
-    spans = timing_of(plan, RunOutcomes(runs)).spans
-    assert spans[detail0].start == 1  # with the first token of p1's root
-    assert spans[detail1].start == 5  # with the first token of p2's root
+    runs = {Instance(plan.branches[0].id): Outcomes(outcomes, (1,) * 20)}
+    runs |= {detail0: Outcomes((Drawn.plain(6),)), detail1: Outcomes((Drawn.plain(2),))}
+    done = simulate(plan, given_run(plan, runs))
+    assert first_pass(done, detail0) == 1  # with the first token of p1's root
+    assert first_pass(done, detail1) == 5  # with the first token of p2's root
     assert {named(plan, name).release for name in ("detail0", "detail1")} == {Release.AT_END}
 
 

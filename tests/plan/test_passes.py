@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pastalang.plan.forecast import forecast
-from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
-from pastalang.plan.passes import passes_taken, timing_of
+from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Instance, Mode, Overrun, Plan
+from pastalang.plan.run_log import Drawn
 from pastalang.plan.simulate import simulate
 from pastalang.program import types as t
+from tests.plan.given_runs import Chosen, Decision, Items, Outcome, Outcomes, first_pass, given_run
 from tests.plan.programs import (
     async_,
     each,
@@ -29,19 +30,19 @@ from tests.plan.programs import (
 ITEMS = ((), (0,), (1,), (2,))
 
 
-def runs(plan: Plan, **outcomes: tuple[Outcome, ...] | Drawn) -> dict[Instance, InstanceOutcomes]:
+def runs(plan: Plan, **outcomes: tuple[Outcome, ...] | Drawn) -> dict[Instance, Outcomes]:
     """Outcomes by the name of the branch (`_` for the root); the same for every item of a loop."""
     given = {"" if name == "_" else name.replace("__", "[]."): found for name, found in outcomes.items()}
     table = {}
     for branch in plan.branches:
         found = given.get(branch.name, ())
         for items in ITEMS:
-            table[Instance(branch.id, items)] = InstanceOutcomes((found,) if isinstance(found, Drawn) else found)
+            table[Instance(branch.id, items)] = Outcomes((found,) if isinstance(found, Drawn) else found)
     return table
 
 
 def passes(plan: Plan, chunk: int | None = None, **outcomes: tuple[Outcome, ...] | Drawn) -> int:
-    return passes_taken(plan, RunOutcomes(runs(plan, **outcomes), chunk))
+    return passes_taken(plan, given_run(plan, runs(plan, **outcomes), chunk=chunk))
 
 
 def draws(count: int) -> Drawn:
@@ -103,10 +104,10 @@ def test_the_details_of_a_list_run_beside_the_next_roots() -> None:
         Decision(True, draws(1)), draws(2), Decision(True, draws(1)), draws(2), Decision(False, draws(1)),
     )  # fmt: skip
     assert passes(plan, lines=chain, lines__qty=draws(1)) == 7
-    timing = timing_of(plan, RunOutcomes(runs(plan, lines=chain, lines__qty=draws(9))))
+    done = simulate(plan, given_run(plan, runs(plan, lines=chain, lines__qty=draws(9))))
     qty = named(plan, "lines[].qty").id
-    assert (timing.spans[Instance(qty, (0,))].start, timing.spans[Instance(qty, (1,))].start) == (4, 7)
-    assert timing.passes == 15
+    assert (first_pass(done, Instance(qty, (0,))), first_pass(done, Instance(qty, (1,)))) == (4, 7)
+    assert done.passes == 15
 
 
 def test_an_arm_that_is_not_chosen_costs_nothing() -> None:
@@ -132,10 +133,10 @@ def test_outside_a_fan_out_all_its_items_are_joined() -> None:
     table = runs(plan, _=(draws(3), Items(2), draws(1)))
     branch = named(plan, "p[]").id
     table[Instance(branch, (0,))], table[Instance(branch, (1,))] = (
-        InstanceOutcomes((draws(2),)),
-        InstanceOutcomes((draws(6),)),
+        Outcomes((draws(2),)),
+        Outcomes((draws(6),)),
     )
-    assert passes_taken(plan, RunOutcomes(table)) == 3 + 6 + 1
+    assert passes_taken(plan, given_run(plan, table)) == 3 + 6 + 1
 
 
 def test_a_fork_in_text_is_a_chain_of_roots() -> None:
@@ -147,9 +148,9 @@ def test_a_fork_in_text_is_a_chain_of_roots() -> None:
 
 def test_a_chunk_bounds_what_a_branch_is_fed_in_one_pass() -> None:
     plan = plan_of(text_body(hole("a")))
-    root = InstanceOutcomes((draws(5),), forced=(1, 20, 1, 1, 9, 1, 1))
-    assert passes_taken(plan, RunOutcomes({Instance(plan.branches[0].id): root}, chunk=10)) == 4 + 4
-    assert passes_taken(plan, RunOutcomes({Instance(plan.branches[0].id): root}, chunk=100)) == 5
+    root = Outcomes((draws(5),), forced=(1, 20, 1, 1, 9, 1, 1))
+    assert passes_taken(plan, given_run(plan, {Instance(plan.branches[0].id): root}, chunk=10)) == 4 + 4
+    assert passes_taken(plan, given_run(plan, {Instance(plan.branches[0].id): root}, chunk=100)) == 5
 
 
 def test_in_lock_step_equal_starts_never_stall() -> None:
@@ -168,9 +169,9 @@ def dropped(*rides: int) -> Drawn:
     return Drawn(rides, dropped=True)
 
 
-def both(plan: Plan, table: dict[Instance, InstanceOutcomes]) -> int:
+def both(plan: Plan, table: dict[Instance, Outcomes]) -> int:
     """What the arithmetic says and what the step machine takes, which are one."""
-    said, taken = passes_taken(plan, RunOutcomes(table)), simulate(plan, RunOutcomes(table)).passes
+    said, taken = passes_taken(plan, given_run(plan, table)), simulate(plan, given_run(plan, table)).passes
     assert said == taken
     return said
 
@@ -196,8 +197,8 @@ def test_a_branch_forked_behind_a_dropped_draw_draws_from_the_same_logits() -> N
     texts = tuple(1 for _ in range(7))
     for note, expected in ((0, 5), (1, 6)):  # two draws of one value, three of the other, one behind them
         table = runs(plan, aside=draws(3))
-        table[Instance(plan.branches[0].id)] = InstanceOutcomes((dropped(0, 0, 0), draws(1)), (*texts, note, *texts))
-        start = timing_of(plan, RunOutcomes(table)).spans[Instance(named(plan, "aside").id, ())].start
+        table[Instance(plan.branches[0].id)] = Outcomes((dropped(0, 0, 0), draws(1)), (*texts, note, *texts))
+        start = first_pass(simulate(plan, given_run(plan, table)), Instance(named(plan, "aside").id))
         assert both(plan, table) == expected
         assert start == 2 + note
 

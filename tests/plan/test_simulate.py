@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from pastalang.plan.outcomes import Drawn, InstanceOutcomes, RunOutcomes
 from pastalang.plan.plan import Instance, Plan
+from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulator, simulate
+from tests.plan.given_runs import Outcomes, given_run
 from tests.plan.programs import async_, field, hole, json_body, named, plan_of, sync, text, text_body
 
 
-def run(plan: Plan, forced: int = 1, chunk: int | None = None, **draws: int) -> RunOutcomes:
-    """Values of so many draws by branch; every text has `forced` tokens."""
-    table = {Instance(plan.branches[0].id): InstanceOutcomes((), (forced,) * 40)}
+def table_of(plan: Plan, **draws: int) -> dict[Instance, Outcomes]:
+    """Values of so many draws by branch; every text has one token."""
+    table = {Instance(plan.branches[0].id): Outcomes()}
     for name, count in draws.items():
-        table[Instance(named(plan, name).id)] = InstanceOutcomes((Drawn.plain(count),), (forced,) * 40)
-    return RunOutcomes(table, chunk)
+        table[Instance(named(plan, name).id)] = Outcomes((Drawn.plain(count),))
+    return table
+
+
+def run(plan: Plan, **draws: int) -> RunLog:
+    return given_run(plan, table_of(plan, **draws))
 
 
 def test_a_value_that_nobody_reads_is_forgotten_at_its_end() -> None:
@@ -55,8 +60,8 @@ def test_attended_tokens_are_counted_at_every_draw() -> None:
 def test_a_sync_goes_on_behind_the_highest_position() -> None:
     pieces = (async_("aside", hole("x"), reserve=2), text("y"), sync("aside"), text("z"), hole("end"))
     plan = plan_of(text_body(*pieces))
-    table = run(plan, aside=7).runs
+    table = table_of(plan, aside=7)
     root = Instance(plan.branches[0].id)
-    found = simulate(plan, RunOutcomes({**table, root: InstanceOutcomes((Drawn.plain(1),), (1,) * 40)}))
+    found = simulate(plan, given_run(plan, {**table, root: Outcomes((Drawn.plain(1),))}))
     aside = found.starts[Instance(named(plan, "aside").id)]
     assert found.highest_position == aside + 7  # the last token of the aside is at `aside + 6`, `z` behind it

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
-from pastalang.runtime.answer import run_outcomes_of
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Failed
@@ -138,20 +137,20 @@ def check_trace(request: RequestState, found: Result, fed: int) -> None:
 
 def check_counts(data: st.DataObject, case: Case, request: RequestState, found: Result, way: Way) -> None:
     """Passes and cells are those of the plan, and what has happened is the same under every schedule."""
-    run_outcomes, usage = run_outcomes_of(request, chunk=way.chunk), found.usage
-    simulated = simulate(case.plan, run_outcomes)
+    run_log, usage = request.run_log(chunk=way.chunk), found.usage
+    simulated = simulate(case.plan, run_log)
     if request.was_held_back:
         wanted = way.kept + sum(max(one.reserved, one.fed) for one in request.all_branches)
         assert way.cells is not None and wanted > way.cells, "something waited where there was room for all"
         return
     taken = usage.forward_passes - usage.repair_passes
-    assert taken == usage.critical_path == passes_taken(case.plan, run_outcomes) == simulated.passes
+    assert taken == usage.critical_path == passes_taken(case.plan, run_log) == simulated.passes
     count(Invariant.DEPTH, case.key, way)
     if not case.may_repeat:
         assert usage.peak_cells <= simulated.peak_cells
         count(Invariant.ACCOUNTING, case.key, way)
     schedule = data.draw(schedules(case.plan))
-    check_schedule_changes_nothing(case.plan, run_outcomes, schedule)
+    check_schedule_changes_nothing(case.plan, run_log, schedule)
     count(Invariant.LIVENESS, case.key, schedule)
 
 
@@ -211,7 +210,7 @@ def check_cells(data: st.DataObject) -> None:
     for again in range(data.draw(st.integers(1, 2))):
         [found] = engine.batch(case.plan, case.requests, **case.options)
         if isinstance(found, Result) and found.usage.output_tokens and not engine.last.was_held_back:
-            simulated = simulate(case.plan, run_outcomes_of(engine.last, chunk=chunk))
+            simulated = simulate(case.plan, engine.last.run_log(chunk=chunk))
             assert found.usage.peak_cells <= simulated.peak_cells
             count(Invariant.ACCOUNTING, case.key, way, again)
     check_nothing_is_left(engine)

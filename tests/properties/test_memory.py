@@ -11,7 +11,6 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.program.types import Sampling
-from pastalang.runtime.answer import run_outcomes_of
 from pastalang.runtime.result import Result
 from pastalang.testing.fakes import FakeModel
 from tests.properties import invariants
@@ -62,7 +61,7 @@ def test_a_kept_prompt_is_counted_like_one_that_is_fed_and_both_as_in_the_foreca
         for _ in range(2):
             [found] = engine.batch(plan, [{"points": ["a", "b"]}])
             assert isinstance(found, Result)
-            peaks += [found.usage.peak_cells, simulate(plan, run_outcomes_of(engine.last)).peak_cells]
+            peaks += [found.usage.peak_cells, simulate(plan, engine.last.run_log()).peak_cells]
     assert len(set(peaks)) == 1, peaks
 
 
@@ -85,7 +84,7 @@ def test_a_branch_in_which_nothing_is_drawn_keeps_nothing_that_it_was_forked_fro
     engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
     [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
     assert isinstance(found, Result)
-    assert found.usage.peak_cells <= simulate(plan, run_outcomes_of(engine.last)).peak_cells
+    assert found.usage.peak_cells <= simulate(plan, engine.last.run_log()).peak_cells
 
 
 STACKED = pastalang.compile('''
@@ -107,7 +106,7 @@ def test_values_in_lock_step_that_have_ended_keep_no_document_in_memory(seed: in
     titles = ["x" * 40, "y" * 30, "", "z"]
     [found] = engine.batch(plan, [{"title": titles}], seed=seed, sampling=Sampling(temperature=1.0))
     assert isinstance(found, Result)
-    assert found.usage.peak_cells <= simulate(plan, run_outcomes_of(engine.last)).peak_cells
+    assert found.usage.peak_cells <= simulate(plan, engine.last.run_log()).peak_cells
     check_nothing_is_left(engine)
 
 
@@ -129,7 +128,7 @@ def test_what_is_joined_inside_a_loop_is_given_back_with_who_has_joined_it(seed:
     engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
     [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
     assert isinstance(found, Result)
-    assert found.usage.peak_cells <= simulate(plan, run_outcomes_of(engine.last)).peak_cells
+    assert found.usage.peak_cells <= simulate(plan, engine.last.run_log()).peak_cells
     check_nothing_is_left(engine)
 
 
@@ -153,7 +152,7 @@ def test_a_value_without_room_holds_whom_it_waits_for_until_they_have_ended(seed
     engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
     [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
     assert isinstance(found, Result) and found.value["note"] is None
-    assert found.usage.peak_cells <= simulate(plan, run_outcomes_of(engine.last)).peak_cells
+    assert found.usage.peak_cells <= simulate(plan, engine.last.run_log()).peak_cells
     check_nothing_is_left(engine)
 
 

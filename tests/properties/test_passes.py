@@ -21,7 +21,6 @@ from pastalang.plan.run_bounds import totals_of
 from pastalang.plan.simulate import simulate
 from pastalang.plan.token_bounds import Lengths
 from pastalang.program.types import Sampling
-from pastalang.runtime.answer import run_outcomes_of
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
@@ -128,19 +127,19 @@ def check_passes(plan: Plan, tokenizer: str, seed: int) -> None:
 def check_counts(plan: Plan, result: Result, request: RequestState, *, chunk: int | None, may_wait: bool) -> None:
     usage = result.usage
     taken = usage.forward_passes - usage.repair_passes
-    run_outcomes = run_outcomes_of(request, chunk=chunk)
-    said = passes_taken(plan, run_outcomes)
-    assert said == simulate(plan, run_outcomes).passes == usage.critical_path
+    run_log = request.run_log(chunk=chunk)
+    said = passes_taken(plan, run_log)
+    assert said == simulate(plan, run_log).passes == usage.critical_path
     assert taken >= said if may_wait else taken == said
 
 
 def check_bounds(plan: Plan, request: RequestState, encoder: Encoder, values: Mapping[str, Any]) -> None:
     items = {name: len(value) for name, value in values.items() if isinstance(value, list)}
     lengths = Lengths(Counter(encoder), items=items)
-    run_outcomes = run_outcomes_of(request)
+    run_log = request.run_log()
     passes, draws = passes_of(plan, lengths), totals_of(plan, lengths).draws
-    assert passes.low <= passes_taken(plan, run_outcomes) <= passes.high
-    assert draws.low <= simulate(plan, run_outcomes).draws <= draws.high
+    assert passes.low <= passes_taken(plan, run_log) <= passes.high
+    assert draws.low <= simulate(plan, run_log).draws <= draws.high
 
 
 @FEW

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,37 +13,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.outcomes import (
-    Chosen,
-    Decision,
-    Drawn,
-    Forced,
-    InstanceOutcomes,
-    Items,
-    Lead,
-    Outcome,
-    RunOutcomes,
-    outcomes_of,
-)
-from pastalang.plan.plan import (
-    ROOT,
-    BranchId,
-    Choose,
-    Each,
-    Fork,
-    Form,
-    Hole,
-    Instance,
-    Join,
-    Mode,
-    Place,
-    Plan,
-    Repeat,
-    Segments,
-)
+from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
+from pastalang.plan.plan import ROOT, BranchId, Choose, Each, Form, Hole, Instance, Mode, Plan, Repeat
+from pastalang.plan.run_log import Answers, Drawn, RunLog, log_of
 from pastalang.plan.structure import Loop, nesting_of, shared_loops, visit, walk_plan
-from pastalang.plan.token_bounds import draws_of
+from pastalang.plan.token_bounds import decision_draws, draws_of
 from pastalang.testing import Schedule, execute, named_views, plans, runs, schedules, sees, sees_all
+from pastalang.testing.runs import RandomAnswers
 from pastalang.values.paths import place_in_answer
 
 
@@ -52,9 +28,9 @@ from pastalang.values.paths import place_in_answer
 def test_no_run_shows_what_is_denied_or_hides_what_is_promised(data: st.DataObject, plan: Plan) -> None:
     names = _names(plan)
     assume(names)
-    value, run = data.draw(st.sampled_from(sorted(names))), data.draw(runs(plan))
-    schedule = data.draw(schedules(plan))
-    tapes = {instance: _Tape(plan, instance, found) for instance, found in run.runs.items()}
+    value, answers = data.draw(st.sampled_from(sorted(names))), _Taped(RandomAnswers(data.draw))
+    run = log_of(plan, answers, chunk=data.draw(st.one_of(st.none(), st.integers(1, 9))))
+    schedule, tapes = data.draw(schedules(plan)), answers.tapes
     sights = [sight for sight in _sights(plan, run, tapes, schedule) if sight.part.field in names[value]]
     loops = _loops(plan)
     for other, fields in names.items():
@@ -73,8 +49,8 @@ def test_what_is_affirmed_happens_in_a_run_that_has_everything(data: st.DataObje
     has_choices = any(isinstance(segment, Choose) for _, _, segment in walk_plan(plan))
     assume(names and not has_choices)  # no run has all arms of a choice
     value = data.draw(st.sampled_from(sorted(names)))
-    run = RunOutcomes(outcomes_of(plan, _Everything()))
-    tapes = {instance: _Tape(plan, instance, found) for instance, found in run.runs.items()}
+    answers = _Taped(_Everything())
+    run, tapes = log_of(plan, answers), answers.tapes
     sights = [sight for sight in _sights(plan, run, tapes, Schedule()) if sight.part.field in names[value]]
     for other, fields in names.items():
         assert sees(plan, value, other) == _is_shown(sights, fields), f"whether {value} sees {other}"
@@ -153,21 +129,21 @@ def test_an_unknown_name_is_refused_wherever_it_stands(name: Any, message: str) 
 class _Everything:
     """Every value takes several tokens, and every list has two items, where they may."""
 
-    def hole(self, hole: Hole) -> Drawn:
-        draws = draws_of(hole)
-        return Drawn.plain(max(draws.low, min(draws.high, 3)))
+    def feed(self, action: Feed, cursor: Cursor) -> int:
+        return 1
 
-    def choice(self, choose: Choose) -> Chosen:
+    def draw(self, action: Draw, cursor: Cursor) -> Drawn:
+        match action:
+            case Draw(segment=Hole() as hole):
+                draws = draws_of(hole)
+                return Drawn.plain(max(draws.low, min(draws.high, 3)))
+            case Draw(segment=Repeat() as repeat, options=(Opening(item=item), _)):
+                goes_on = item < min(repeat.maximum, max(repeat.minimum, 2))
+                return Drawn.plain(decision_draws(2).low, option=GO_ON if goes_on else STOP)
         raise AssertionError("a plan without choices")
 
-    def items(self, loop: Repeat | Each) -> int:
+    def elements(self, loop: Repeat | Each, cursor: Cursor) -> int:
         return min(loop.maximum, 2) if isinstance(loop, Each) else min(loop.maximum, max(loop.minimum, 2))
-
-    def round(self, options: int, lead: Lead) -> Drawn:
-        return Drawn.plain(1) if options > 1 else Drawn((1,))
-
-    def forced(self, segment: Forced) -> int:
-        return 1
 
 
 def _names(plan: Plan) -> dict[str, frozenset[str]]:
@@ -212,10 +188,12 @@ class _Sight:
     view: Mapping[_Part, int]
 
 
-def _sights(plan: Plan, run: RunOutcomes, tapes: Mapping[Instance, _Tape], schedule: Schedule) -> Iterator[_Sight]:
+def _sights(plan: Plan, run: RunLog, tapes: Mapping[Instance, _Tape], schedule: Schedule) -> Iterator[_Sight]:
     for (instance, draw), view in execute(plan, run, schedule).views.items():
         part = tapes[instance].draws[draw]
-        seen = Counter(token for other, count in view.items() for token in tapes[other].tokens[:count])
+        seen = Counter(
+            token for other, count in view.items() if other in tapes for token in tapes[other].tokens[:count]
+        )
         yield _Sight(part, {other: count for other, count in seen.items() if other not in (part, _TEXT)})
 
 
@@ -249,57 +227,32 @@ def _loops(plan: Plan) -> dict[str, tuple[Loop, ...]]:
 class _Tape:
     """What every token of an instance belongs to, and what each of its draws decides."""
 
-    plan: Plan
-    instance: Instance
-    outcomes: InstanceOutcomes
     tokens: list[_Part] = field(default_factory=list)
     draws: list[_Part] = field(default_factory=list)
-    _left: deque[Outcome] = field(default_factory=deque)
-    _forced: deque[int] = field(default_factory=deque)
 
-    def __post_init__(self) -> None:
-        self._left, self._forced = deque(self.outcomes.outcomes), deque(self.outcomes.forced)
-        self._all(self.plan.branch(self.instance.branch).segments, self.instance.items)
 
-    def _all(self, segments: Segments, items: tuple[int, ...]) -> None:
-        for segment in segments:
-            match segment:
-                case Hole(field=field):
-                    self._draw(self._left.popleft(), _Part(field, items))
-                case Choose(field=field, arms=arms):
-                    chosen = self._left.popleft()
-                    assert isinstance(chosen, Chosen)
-                    self._draw(chosen.drawn, _Part(field, items))
-                    self._all(arms[chosen.arm].segments, items)
-                case Repeat():
-                    self._repeat(segment, items)
-                case Each():
-                    self._left.popleft()
-                case Fork() | Join() | Place():
-                    pass
-                case _:
-                    self.tokens += [_TEXT] * (self._forced.popleft() if self._forced else 1)
+class _Taped:
+    """Answers as others do, and notes for which part of the run."""
 
-    def _repeat(self, repeat: Repeat, items: tuple[int, ...]) -> None:
+    def __init__(self, answers: Answers) -> None:
+        self.tapes: defaultdict[Instance, _Tape] = defaultdict(_Tape)
+        self._answers = answers
+
+    def feed(self, action: Feed, cursor: Cursor) -> int:
         """The decisions belong to the list, those of a list with a fixed number of items to nothing."""
-        part = _Part(repeat.field, items) if repeat.minimum < repeat.maximum else _TEXT
-        first = self._left.popleft()
-        if isinstance(first, Items):
-            for item in range(first.count):
-                self._all(repeat.body, (*items, item))
-            return
-        decision: Outcome = first
-        item = 0
-        while isinstance(decision, Decision):
-            self._draw(decision.drawn, part)
-            if not decision.goes_on:
-                return
-            self._all(repeat.body, (*items, item))
-            decision, item = self._left.popleft(), item + 1
+        tokens, part = self._answers.feed(action, cursor), _TEXT
+        if isinstance(action.segment, Opening | Closing):
+            repeat = action.segment.repeat
+            part = _Part(repeat.field, cursor.items) if repeat.minimum < repeat.maximum else _TEXT
+        self.tapes[cursor.instance].tokens += [part] * tokens
+        return tokens
 
-    def _draw(self, drawn: Outcome, part: _Part) -> None:
-        assert isinstance(drawn, Drawn)
-        self.tokens += [part] * drawn.rides[0]
-        for number, ride in enumerate(drawn.rides[1:], start=1):
-            self.draws.append(part)
-            self.tokens += [part] * (ride + (not drawn.dropped or number < len(drawn.rides) - 1))
+    def draw(self, action: Draw, cursor: Cursor) -> Drawn:
+        drawn = self._answers.draw(action, cursor)
+        tape, part = self.tapes[cursor.instance], _Part(action.segment.field, cursor.items)
+        tape.tokens += [part] * drawn.tokens
+        tape.draws += [part] * drawn.draws
+        return drawn
+
+    def elements(self, loop: Repeat | Each, cursor: Cursor) -> int:
+        return self._answers.elements(loop, cursor)

@@ -41,10 +41,10 @@ class Values:
         return self._closings.get(path, self._closings.get(""))
 
     def _note(self, field: Field) -> None:
-        tokens = field.tokens[:-1] if field.tally.dropped else field.tokens
+        tokens = field.tokens[:-1] if field.dropped else field.tokens
         for place, token in enumerate((*tokens, END)[:_LONGEST]):
             self._count((field.path, tuple(tokens[:place])), token)
-        if not field.truncated and not field.tally.dropped and len(tokens) > 1:
+        if not field.truncated and not field.dropped and len(tokens) > 1:
             if len(self._closings) > _BEGINNINGS:
                 self._closings.clear()
             self._closings[field.path] = self._closings[""] = tokens[-1]

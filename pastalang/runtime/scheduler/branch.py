@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pastalang.plan.outcomes import Outcome
-from pastalang.plan.plan import Branch, Repeat, Segment
+from pastalang.plan.plan import Branch, Instance, Repeat, Segment
+from pastalang.plan.run_log import Event, Fed
 from pastalang.program.types import Drafts
 from pastalang.runtime.events import FieldDone
 from pastalang.runtime.scheduler.transcript import DrawnToken, Written
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pastalang.runtime.scheduler.draft_tree import DraftTree
     from pastalang.runtime.scheduler.hole import OpenHole
     from pastalang.runtime.scheduler.request import RequestState
+
+
+_ONE_FED = Fed(1)  # a run has thousands of them
 
 
 class Stage(Enum):
@@ -117,8 +120,7 @@ class BranchState:
     positions: list[int] = field(default_factory=list)
     cells: list[CellId] = field(default_factory=list)
     drawn: list[DrawnToken] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
-    forced: list[int] = field(default_factory=list)  # token counts of the forced segments, as met
+    log: list[Event] = field(default_factory=list)  # what it has done
     runs: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, count, forward pass)
     joins: dict[int, tuple[BranchState, ...]] = field(default_factory=dict)  # before the token of this index
     join_marks: list[tuple[int, int, tuple[BranchState, ...]]] = field(default_factory=list)  # (since, index, joined)
@@ -173,6 +175,10 @@ class BranchState:
         return self.spec.name
 
     @property
+    def instance(self) -> Instance:
+        return Instance(self.spec.id, self.items)
+
+    @property
     def document(self) -> tuple[int, ...]:
         """The number of its document in a stack: the items that its random draws do not depend on."""
         return self.items[: len(self.items) - len(self.draw_items)]
@@ -199,6 +205,8 @@ class BranchState:
 
     def append(self, tokens: tuple[int, ...] | list[int]) -> None:
         """Add tokens, to be fed when they are needed."""
+        if tokens:
+            self.log.append(_ONE_FED if len(tokens) == 1 else Fed(len(tokens)))
         if self.skip:
             skipped = min(self.skip, len(tokens))
             self.skip -= skipped

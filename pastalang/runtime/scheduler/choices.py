@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pastalang.plan.outcomes import Chosen, Items
-from pastalang.plan.outcomes import Decision as Decided
 from pastalang.plan.plan import Choose, ItemNumber, Repeat, Text, Value
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
@@ -66,7 +64,6 @@ def _decided(branch: BranchState, decision: Decision, option: int) -> None:
     choose = frame.segments[frame.index]
     assert isinstance(choose, Choose)
     arm = choose.arms[option]
-    branch.outcomes.append(Chosen(option, decision.tally.drawn))
     report_arm(branch, choose, arm)
     frame.written.append(WrittenText(arm.lead))
     branch.frames.append(Frame(arm.segments, frame.written, (*frame.address, frame.index, option)))
@@ -83,7 +80,6 @@ def open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
         inner.elements = elements_of(
             branch, repeat.over, over_hole=repeat.over_hole, maximum=repeat.maximum, span=repeat.span
         )
-        branch.outcomes.append(Items(len(inner.elements)))
     branch.frames.append(inner)
 
 
@@ -116,7 +112,6 @@ def next_item(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
 def _go_on_or_stop(branch: BranchState, frame: Frame, repeat: Repeat, decision: Decision, option: int) -> None:
     done, encoder = frame.item + 1, branch.request.tokens.encoder
     goes_on = done < repeat.maximum and option == 0
-    branch.outcomes.append(Decided(goes_on, decision.tally.drawn))
     if goes_on:
         _enter_item(frame)
         _write_opening(branch, frame, repeat.between if done else repeat.first)

@@ -15,7 +15,6 @@ from pastalang.plan.plan import Choose, ItemNumber, Repeat
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.scheduler.transcript import TokenCounts
 from pastalang.source import Span
 
 
@@ -45,12 +44,16 @@ class Decision:
         self.field = field
         self.sampling = sampling
         self.span = span
-        self.tally = TokenCounts()
         self.text = ""
         self._ends = ends
         self._options = tuple(options)
         self._alive = list(range(len(options)))
         self._depth = 0
+
+    @property
+    def depth(self) -> int:
+        """How many tokens of the options are written."""
+        return self._depth
 
     def start(self) -> Taken:
         """The tokens that all options have in common."""
@@ -68,7 +71,6 @@ class Decision:
 
     def take(self, token: int) -> Taken:
         """Accept a sampled token. `feed` is empty if it is not fed."""
-        self.tally.draw()
         going_on = [option for option in self._alive if self._next(option) == token]
         if not going_on:
             return self._ended(token)
@@ -78,7 +80,6 @@ class Decision:
 
     def _ended(self, token: int) -> Taken:
         """The token ends an option: it ends the turn, or does not continue a longer option."""
-        self.tally.dropped = True
         by_end = [option for option in self._alive if self._options[option].tokens is None and token in self._ends]
         complete = [option for option in self._alive if self._is_complete(option)]
         return Taken((), 0, (by_end or complete)[0])
@@ -91,7 +92,6 @@ class Decision:
                 break
             feed.append(step)
             self._depth += 1
-        self.tally.force(len(feed) - len(drawn))
         chosen = self._alive[0] if len(self._alive) == 1 else None
         return Taken(tuple(feed), len(feed) - len(drawn), chosen)
 

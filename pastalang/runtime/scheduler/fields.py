@@ -13,7 +13,7 @@ from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text, report_value
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
 from pastalang.runtime.scheduler.scope import sources_of
-from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait, outcome_of
+from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
 from pastalang.values.fit import find_mismatches
 
@@ -47,9 +47,7 @@ def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: No
     tokens = request.tokens.encoder.text(leading_space_of(hole) + "null")
     field.text, field.problem, field.is_done = "null", str(problem), True
     field.tokens, field.log_probabilities = list(tokens), [0.0] * len(tokens)
-    field.tally.force(len(tokens))
     branch.append(tokens)
-    branch.outcomes.append(field.tally.drawn)
     report_value(branch, field.path, field.items, field.text)
     branch.frames[-1].index += 1
 
@@ -75,7 +73,6 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
             fall_back_to_null(branch, field, hole, problem)
             return
     branch.append(lead)
-    field.tally.force(len(lead))
     branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
     report_start(branch, field)
     _filled(branch, branch.hole, branch.hole.start())
@@ -116,7 +113,6 @@ def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
         wait_for_logits(branch)
         return
     hole.close()
-    branch.outcomes.append(outcome_of(hole.hole, hole.field))
     report_end(branch, hole.field)
     branch.hole = None
     branch.frames[-1].index += 1

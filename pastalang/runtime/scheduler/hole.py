@@ -11,7 +11,7 @@ from pastalang.runtime.constraints.guide import Accepted, GuideError, State, Tok
 from pastalang.runtime.constraints.leading_space import LeadingSpaceState
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.scheduler.transcript import Details, Field, TokenCounts
+from pastalang.runtime.scheduler.transcript import Details, Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,14 @@ class OpenHole:
 
     def take(self, token: int, log_probability: float) -> Fill:
         """Accept a sampled token, and everything that the type then forces."""
-        tally = self.field.tally
-        tally.draw()
+        self.field.draws += 1
         accepted = self._state.advance(token)
         self._note(token, log_probability)
         if accepted.kept:
             ride, text = self._ride()
             return Fill((token, *ride), accepted.text + text, is_kept=True)
         rest = self._written(accepted)
-        tally.dropped = True
-        tally.force(len(rest))
+        self.field.dropped = True
         return Fill(rest, accepted.text, is_kept=False)
 
     def copy_for_probe(self) -> OpenHole:
@@ -77,7 +75,7 @@ class OpenHole:
         known = self.field.details
         details = Details() if known is None else Details(weights=known.weights)
         field = replace(
-            self.field, tokens=list(self.field.tokens), log_probabilities=[], tally=TokenCounts(), details=details
+            self.field, tokens=list(self.field.tokens), log_probabilities=[], draws=0, dropped=False, details=details
         )
         return OpenHole(self.hole, field, self._state.fork(), self._encoder)
 
@@ -98,7 +96,6 @@ class OpenHole:
                 fed += [token] if accepted.kept else list(self._written(accepted))
                 if accepted.finished:
                     break
-        self.field.tally.force(len(fed))
         return tuple(fed), text
 
     def _written(self, accepted: Accepted) -> tuple[int, ...]:

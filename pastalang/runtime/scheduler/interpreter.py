@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, assert_never
 
-from pastalang.plan.outcomes import Items
 from pastalang.plan.plan import (
     Choose,
     Each,
@@ -23,14 +22,15 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.plan.positions import after_each, after_fork
+from pastalang.plan.run_log import Drew
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
+from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.choices import begin_value, next_item, open_choice, open_repeat, take_in_decision
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
 from pastalang.runtime.scheduler.hole import OpenHole
-from pastalang.runtime.scheduler.joins import join, joined_by
+from pastalang.runtime.scheduler.joins import join, joined_by, skip_to, start_branch
 from pastalang.runtime.scheduler.scope import elements_of, names_here
 from pastalang.runtime.scheduler.threads import try_to_see
 from pastalang.runtime.scheduler.transcript import (
@@ -72,25 +72,13 @@ def _innermost_item(branch: BranchState) -> int:
     return branch.items_here()[-1]
 
 
-def _view_here(branch: BranchState) -> tuple[Seen, ...]:
-    return (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
-
-
-def _start(branch: BranchState, id: Any, items: tuple[int, ...], position: int, **more: Any) -> BranchState:
-    child: BranchState = branch.request.add(
-        id, items, source=branch.last, view=_view_here(branch), position=position, highest=branch.highest,
-        parent=branch, **more,
-    )  # fmt: skip
-    return child
-
-
 def fork(branch: BranchState, frame: Frame, segment: Fork) -> None:
     spec = branch.request.plan.branch(segment.branch)
     at = after_fork(branch.position, spec.reserve)
     here = branch.items_here()
     draw_items = (*branch.draw_items, *here[len(branch.items) :])
-    child = _start(branch, segment.branch, here, at.child, names=names_here(branch), draw_items=draw_items)
-    branch.position = at.parent
+    child = start_branch(branch, segment.branch, here, at.child, names=names_here(branch), draw_items=draw_items)
+    skip_to(branch, at.parent)
     if segment.branch not in branch.request.tokens.placed:
         frame.written.append(WrittenBranch(child))
 
@@ -98,7 +86,6 @@ def fork(branch: BranchState, frame: Frame, segment: Fork) -> None:
 def fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
     request = branch.request
     elements = elements_of(branch, each.over, over_hole=each.over_hole, maximum=each.maximum, span=each.span)
-    branch.outcomes.append(Items(len(elements)))
     spec = request.plan.branch(each.branch)
     at = after_each(branch.position, spec.reserve, len(elements), stacked=each.stacked)
     here = branch.items_here()
@@ -106,12 +93,12 @@ def fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
     names = names_here(branch)
     items: list[list[Any]] = []
     for number, (element, position) in enumerate(zip(elements, at.children, strict=True)):
-        child = _start(
+        child = start_branch(
             branch, each.branch, (*here, number), position, names={**names, each.name: element},
             draw_items=draw_items if each.stacked else (*draw_items, number),
         )  # fmt: skip
         items.append([WrittenBranch(child)])
-    branch.position = at.parent
+    skip_to(branch, at.parent)
     frame.written.append(WrittenLoop(each.name, items, stacked=each.stacked))
 
 
@@ -154,11 +141,15 @@ def _try_to_see(branch: BranchState, hole: OpenHole) -> bool:
     return True
 
 
+_DREW = Drew()  # a run has thousands of them
+
+
 def accept_token(branch: BranchState, token: int, log_probability: float, forward_pass: int) -> None:
     """Hand a sampled token to the hole or the decision that waits for it, and advance."""
     branch.request.drawing -= 1
     branch.request.last_draw = forward_pass
     branch.draws += 1
+    branch.log.append(_DREW)
     begun: list[BranchState] = []
     if branch.hole is not None:
         begun = take_in_hole(branch, branch.hole, token, log_probability, forward_pass)
@@ -199,14 +190,14 @@ def _segment(branch: BranchState, frame: Frame, segment: Segment) -> None:
             in_answer = role is Role.ASSISTANT and index == len(branch.request.tokens.turns) - 1
             if in_answer:
                 _begin_answer(branch)
-            _force(branch, branch.request.tokens.encoder.control(opening))
+            branch.append(branch.request.tokens.encoder.control(opening))
             if in_answer:
                 kept = branch.start - branch.skip if branch.parent is None else 0  # of its prompt, in the prefix cache
                 branch.prompt = len(branch.tokens) + kept
         case TurnEnd(index=index):
-            _force(branch, branch.request.tokens.encoder.control(branch.request.tokens.turns[index].closing))
+            branch.append(branch.request.tokens.encoder.control(branch.request.tokens.turns[index].closing))
         case Text() | InputText() | ItemNumber():
-            _force(branch, text_tokens(branch, frame, segment))
+            branch.append(text_tokens(branch, frame, segment))
         case Hole():
             open_hole(branch, frame, segment)
             return
@@ -238,11 +229,6 @@ def _begin_answer(branch: BranchState) -> None:
         for written in branch.written
         if isinstance(written, WrittenText | WrittenLoop)
     ]
-
-
-def _force(branch: BranchState, tokens: tuple[int, ...]) -> None:
-    branch.append(tokens)
-    branch.forced.append(len(tokens))
 
 
 # ── joins ────────────────────────────────────────────────────────────────────────────────────────────────

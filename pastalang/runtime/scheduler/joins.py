@@ -1,8 +1,9 @@
-"""Joins: what a joining branch waits for, and what it sees afterwards."""
+"""Starts and joins: what a new branch sees, what a joining branch waits for, and what it sees afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from pastalang.plan.plan import (
     ROOT,
@@ -12,17 +13,36 @@ from pastalang.plan.plan import (
     Each,
     Fork,
     Hole,
+    Instance,
     Join,
     Repeat,
     Segment,
 )
 from pastalang.plan.positions import after_join
+from pastalang.plan.run_log import Skipped, Started, Waited
 from pastalang.runtime.events import Joined
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.checkpoint import checkpoint_of
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.values.paths import place_of
+
+
+def start_branch(parent: BranchState, id: BranchId, items: tuple[int, ...], position: int, **more: Any) -> BranchState:
+    """A branch that starts here: it sees what its parent sees now."""
+    view = (*parent.view, Seen(parent, len(parent.tokens))) if parent.tokens else parent.view
+    parent.log.append(Started(Instance(id, items), position - parent.position))
+    child: BranchState = parent.request.add(
+        id, items, source=parent.last, view=view, position=position, highest=parent.highest, parent=parent, **more
+    )
+    return child
+
+
+def skip_to(branch: BranchState, position: int) -> None:
+    """Leave positions free for branches that have started."""
+    if position > branch.position:
+        branch.log.append(Skipped(position - branch.position))
+        branch.position = position
 
 
 def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, ...]) -> bool:
@@ -86,6 +106,7 @@ def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
     """A branch in the middle of a text waits for threads of that text, which are never decoded again without it."""
     if branch.request.reviewer is not None and branch.hole is None:
         branch.join_checkpoints.append(checkpoint_of(branch, joined=joined))
+    branch.log.append(Waited(tuple(one.instance for one in joined)))
     index = len(branch.tokens)
     before = branch.joins.get(index, ())
     branch.joins[index] = (*before, *(one for one in joined if one not in before))

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from pastalang.plan.plan import ROOT, BranchId, Overrun
 from pastalang.plan.positions import tokens_left
+from pastalang.plan.run_log import InstanceLog, RunLog
 from pastalang.program.types import Drafts, Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import RunError
@@ -165,6 +166,12 @@ class RequestState(BranchOwner):
     def stats(self) -> FirstAnswerStats:
         drawn = sum(len(branch.drawn) for branch in self.branches)
         return FirstAnswerStats(len(self.branches), self.forward_passes, self.last_draw, drawn)
+
+    def run_log(self, *, chunk: int | None = None) -> RunLog:
+        """What the first complete answer took, without anything that was decoded again."""
+        first = self.branches[: self.first_answer.branches if self.first_answer else None]
+        logs = {branch.instance: InstanceLog(tuple(branch.log), frozenset(branch.confirmed)) for branch in first}
+        return RunLog(logs, chunk, self.kept_tokens)
 
     def preempt(self) -> None:
         """Start again later, with the same tokens. All of its memory has been given back."""

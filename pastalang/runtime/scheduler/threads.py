@@ -12,16 +12,15 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from pastalang.limits import MAX_THREADS
-from pastalang.plan.outcomes import Drawn, Threaded
 from pastalang.plan.plan import Form, Hole
 from pastalang.plan.positions import after_fork, thread_rooms
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import Begin, Tag, TaggedTextState, Wait
-from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
+from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
-from pastalang.runtime.scheduler.joins import join
+from pastalang.runtime.scheduler.joins import join, skip_to, start_branch
 from pastalang.runtime.scheduler.scope import names_here
-from pastalang.runtime.scheduler.transcript import Field, Thread, Threads
+from pastalang.runtime.scheduler.transcript import Thread, Threads
 
 Pending: TypeAlias = tuple[Fill, tuple[tuple[int, Tag], ...]]  # a token that is not fed yet, and its tags
 
@@ -34,7 +33,6 @@ def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]
         return False
     threads = threads_of(branch)
     threads.pending = fill, tags
-    threads.waits.append((_draws(branch), len(threads.begun)))
     branch.joining_since = branch.request.last_draw
     branch.stage = Stage.JOINING
     branch.request.joining.append(branch)
@@ -65,8 +63,8 @@ def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Ta
             limit = hole.max_tokens
             room = min(tag.tokens, limit, thread_rooms(limit) - threads.room)
             child = _begin(branch, hole, len(threads.begun), room)
-            child.expected = min(room or field.tally.draws, limit)  # unannounced: as long as the text is by now
-            threads.begun.append(Thread(tag.topic, at, field.tally.draws, room, child))
+            child.expected = min(room or field.draws, limit)  # unannounced: as long as the text is by now
+            threads.begun.append(Thread(tag.topic, at, room, child))
             begun.append(child)
     return begun
 
@@ -74,12 +72,11 @@ def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Ta
 def _begin(branch: BranchState, hole: Hole, number: int, room: int) -> BranchState:
     assert hole.threads is not None, "threads open no threads"
     at, here = after_fork(branch.position, room), branch.items_here()
-    child: BranchState = branch.request.add(
-        hole.threads, (*here, number), source=branch.last, view=(*branch.view, Seen(branch, len(branch.tokens))),
-        position=at.child, highest=branch.highest, names=names_here(branch), parent=branch,
+    child = start_branch(
+        branch, hole.threads, (*here, number), at.child, names=names_here(branch),
         draw_items=(*branch.draw_items, *here[len(branch.items) :], number),
     )  # fmt: skip
-    branch.position = at.parent
+    skip_to(branch, at.parent)
     return child
 
 
@@ -95,7 +92,6 @@ def close(branch: BranchState, hole: OpenHole, state: TaggedTextState) -> None:
         return
     tokens = branch.request.tokens.encoder.control(text)
     branch.append(tokens)
-    hole.field.tally.force(len(tokens))
 
 
 def may_be_waited_for(branch: BranchState) -> bool:
@@ -111,17 +107,3 @@ def threads_of(branch: BranchState) -> Threads:
     field = branch.hole.field
     field.threads = field.threads or Threads()
     return field.threads
-
-
-def _draws(branch: BranchState) -> int:
-    assert branch.hole is not None
-    return branch.hole.field.tally.draws
-
-
-def outcome_of(hole: Hole, field: Field) -> Drawn | Threaded:
-    """What the hole drew, with its threads if it may have some."""
-    if hole.threads is None:
-        return field.tally.drawn
-    threads = field.threads or Threads()
-    begun = tuple((thread.draw, thread.room) for thread in threads.begun)
-    return Threaded(field.tally.drawn, begun, tuple(threads.waits))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from pastalang.plan.outcomes import Drawn
 from pastalang.plan.plan import Form, Repeat, Value
 from pastalang.program.types import OnTruncated, String, Type
 from pastalang.runtime.sampling.confidence import OptionWeights
@@ -15,28 +14,6 @@ if TYPE_CHECKING:
     from pastalang.runtime.scheduler.branch import BranchState
     from pastalang.runtime.scheduler.checkpoint import Checkpoint
     from pastalang.runtime.scheduler.threads import Pending
-
-
-@dataclass(slots=True)
-class TokenCounts:
-    """How many tokens of one hole or decision were sampled, and how many were forced after each."""
-
-    rides: list[int] = field(default_factory=lambda: [0])
-    dropped: bool = False
-
-    def force(self, tokens: int) -> None:
-        self.rides[-1] += tokens
-
-    def draw(self) -> None:
-        self.rides.append(0)
-
-    @property
-    def draws(self) -> int:
-        return len(self.rides) - 1
-
-    @property
-    def drawn(self) -> Drawn:
-        return Drawn(tuple(self.rides), self.dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +37,10 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """`at` is the length of the text before it, `draw` the draw of the text that completed its tag, `room` the
-    positions that the text leaves for it."""
+    """`at` is the length of the text before it, `room` the positions that the text leaves for it."""
 
     topic: str
     at: int
-    draw: int
     room: int
     branch: BranchState
 
@@ -77,10 +52,9 @@ class Thread:
 
 @dataclass(slots=True)
 class Threads:
-    """`waits`: (the draw that completed the tag, how many threads had begun) for each time that the text waited."""
+    """The threads that a text has begun."""
 
     begun: list[Thread] = field(default_factory=list)
-    waits: list[tuple[int, int]] = field(default_factory=list)
     pending: Pending | None = None  # the token that completed the tag and waits
 
     @property
@@ -111,7 +85,8 @@ class Field:
     details: Details | None = None
     threads: Threads | None = None  # threads that the model began inside it
     is_thread: bool = False
-    tally: TokenCounts = field(default_factory=TokenCounts)
+    draws: int = 0
+    dropped: bool = False  # its last drawn token was not fed as it is
     reported: int = 0  # characters of its text that the caller knows
 
     @property
