@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo examples test test-long invariants fuzz holes conformance corpus-update recorded-update families pythons package format lint types imports check clean
+.PHONY: help install demo examples test test-long invariants fuzz holes conformance corpus-update recorded-update speed-update families pythons package format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,9 @@ corpus-update: install ## write what is said about the invalid programs anew, to
 
 recorded-update: install ## record the runs of tests/recorded anew, to be read as a difference
 	PASTA_UPDATE_RECORDED=1 $(BIN)/python -m pytest -q -m "long or not long" tests/recorded
+
+speed-update: install ## write the record of what a run does anew, to be read as a difference
+	PASTA_UPDATE_SPEED=1 $(BIN)/python -m pytest -q tests/speed
 
 families: install ## build every model family of transformers, and write what is found to docs/models.md
 	PASTA_UPDATE_FAMILIES=1 $(BIN)/python -m pytest -q -m long tests/runtime/models/test_families.py

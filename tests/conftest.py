@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: as many workers as cores share them already
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.properties.summary import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
+from tests.properties.summary import pytest_sessionfinish, pytest_testnodedown, write_summary
 
-__all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]
+__all__ = ["pytest_sessionfinish", "pytest_testnodedown"]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    write_summary(terminalreporter)
+    passed = terminalreporter.stats.get("passed", ())
+    for note in (text for report in passed for name, text in report.user_properties if name == "note"):
+        terminalreporter.line(note)
+
 
 settings.register_profile(
     "ci", max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -106,9 +106,10 @@ class Ledger:
 
     def _go_on(self, manifest: Mapping[str, Any]) -> None:
         """Raises `RunRefused` with every part that differs."""
+        check_version(manifest, self.folder)
         then: Mapping[str, str] = manifest.get("fingerprint", {})
         names = [name for name in {**then, **self._fingerprint} if then.get(name) != self._fingerprint.get(name)]
-        if manifest.get("version") != _VERSION or names:
+        if names:
             differences = [
                 f"  {name}: {then.get(name, 'none')} then, {self._fingerprint.get(name, 'none')} now" for name in names
             ]
@@ -257,6 +258,15 @@ class Ledger:
 
     def __exit__(self, kind: type[BaseException] | None, found: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def check_version(manifest: Mapping[str, Any], folder: Path) -> None:
+    """Raises `RunRefused` if the folder is of a version that cannot be read."""
+    found = manifest.get("version")
+    if found != _VERSION:
+        raise RunRefused(
+            f"{folder} is of version {found}; version {_VERSION} can be read: use the PastaLang that wrote it"
+        )
 
 
 class Digest:

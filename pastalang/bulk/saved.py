@@ -15,6 +15,7 @@ from typing import Any, Final
 from pastalang.bulk.compare import Comparison
 from pastalang.bulk.documents import Columns, Document
 from pastalang.bulk.files import MAX_BYTES, Corpus, import_arrow, open_documents
+from pastalang.bulk.ledger import RunRefused, check_version
 from pastalang.bulk.rows import STATUSES, Row
 from pastalang.errors import FileError
 
@@ -48,10 +49,11 @@ class SavedRun:
 
 
 def read_run(out: Path) -> SavedRun:
-    """Raises `FileError` if the folder is damaged."""
+    """Raises `FileError` if the folder is damaged or of another version."""
     folder = out.with_name(f"{out.name}.run")
     try:
         manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+        check_version(manifest, folder)
         lines = (folder / "journal.jsonl").read_text("utf-8").splitlines()
         entries = [entry for entry in map(json.loads, lines) if "rows" in entry]
         chunks = tuple(
@@ -62,6 +64,8 @@ def read_run(out: Path) -> SavedRun:
         return SavedRun(dict(manifest["fingerprint"]), chunks, comparison)
     except FileNotFoundError:
         return SavedRun()
+    except RunRefused as problem:
+        raise FileError(str(problem)) from problem
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise FileError(f"{folder} is damaged; without this folder, there is a report of the rows alone") from problem
 

@@ -19,7 +19,7 @@ def pytest_testnodedown(node: Any) -> None:
     ALL.add(getattr(node, "workeroutput", {}).get("invariants", {}))
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def write_summary(terminalreporter: Any) -> None:
     counts = {one: number for one, number in ALL.counts.items() if number}
     if counts:
         terminalreporter.section("cases of the invariants")

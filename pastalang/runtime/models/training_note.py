@@ -18,6 +18,7 @@ from pastalang.program.types import AutoPolicy
 from pastalang.runtime.errors import LoadError, WrongMode
 
 FILE = "pastalang.json"
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class TrainingNote:
     threads: AutoPolicy | None = None
 
     def write(self, folder: Path) -> None:
-        document = {"version": 1, **asdict(self), "modes": [mode.value for mode in self.modes]}
+        document = {"version": VERSION, **asdict(self), "modes": [mode.value for mode in self.modes]}
         document["threads"] = None if self.threads is None else self.threads.value
         text = json.dumps(document, indent=2, ensure_ascii=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
@@ -52,6 +53,8 @@ def read_note(folder: str | Path) -> TrainingNote | None:
         document = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(document, dict):
             raise ValueError("it is not a JSON object")
+        if document.get("version", VERSION) != VERSION:
+            raise ValueError(f"it is of version {document['version']}; version {VERSION} can be read")
         if not document["modes"]:
             raise ValueError("it names no mode")
         return TrainingNote(
