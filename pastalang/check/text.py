@@ -17,6 +17,7 @@ from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.describe import counted
+from pastalang.values.lengths import declared_max_tokens
 from pastalang.values.schema.split import has_checks
 
 LENGTH = Whole(0, MAX_HOLE_TOKENS)
@@ -442,7 +443,7 @@ def tokens_needed(pieces: tuple[p.Piece, ...]) -> int:
 def _tokens_of(piece: p.Piece) -> int:
     match piece:
         case p.Hole(type=type):
-            return _most_tokens(type)
+            return _max_tokens(type)
         case p.Async(reserve=reserve) | p.Each(reserve=reserve):
             return reserve or 0
         case p.Fork(maximum=maximum, body=body):
@@ -453,14 +454,10 @@ def _tokens_of(piece: p.Piece) -> int:
             assert_never(piece)
 
 
-def _most_tokens(type: t.Type) -> int:
-    match type:
-        case t.Union(arms=arms):
-            return max((_most_tokens(arm) for arm in arms), default=0)
-        case t.Object() | t.Boolean() | t.Null() | t.Literal() | t.Temporal() | t.Uuid() | t.Named():
-            return 0
-        case _:
-            return type.max_tokens or 0
+def _max_tokens(type: t.Type) -> int:
+    if isinstance(type, t.Union):
+        return max(map(_max_tokens, type.arms), default=0)
+    return declared_max_tokens(type) or 0
 
 
 # ── borders ──────────────────────────────────────────────────────────────────────────────────────────────

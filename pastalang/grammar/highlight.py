@@ -18,6 +18,7 @@ from pygments.token import (
 DECLARATIONS = ("import", "type", "template", "system", "user", "assistant", "example")
 TYPES = (
     "string", "integer", "number", "boolean", "any", "date", "datetime", "time", "uuid", "verbatim", "schema", "text",
+    "messages",
 )  # fmt: skip
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 

@@ -14,6 +14,8 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, Punctuation, String, _TokenType
 
 import pastalang.grammar
+from pastalang.check.built_in_types import BUILT_IN_TYPES
+from pastalang.check.modules import INPUT_TYPES
 from pastalang.grammar.highlight import PastaLexer
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +57,13 @@ def test_pygments_finds_the_lexer_by_its_name_once_the_package_is_installed() ->
     except PackageNotFoundError:
         pytest.skip("the package is not installed here")
     assert type(get_lexer_by_name("pasta")).__name__ == "PastaLexer"
+
+
+@pytest.mark.parametrize("name", sorted({*BUILT_IN_TYPES, *INPUT_TYPES}))
+def test_every_built_in_type_is_coloured(name: str) -> None:
+    words = dict(map(reversed, coloured(f"type A = [{name}]\n")))
+    assert words[name] in Keyword
+    assert re.search(rf"[:|]{name}[|)]", "\n".join(patterns(EDITORS)))
 
 
 def patterns(node: Any) -> Iterator[str]:
