@@ -35,10 +35,9 @@ from pastalang.values.lengths import has_numbers, lower_bound, upper_bound
 from pastalang.values.one_hole import QUOTE_TOKENS, limit_without_text
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS
-from pastalang.values.schema.drafts import modern
 from pastalang.values.schema.guard import find_hostile, find_in_schemas
-from pastalang.values.schema.importer import is_endless
-from pastalang.values.schema.opaque import opaque_problem
+from pastalang.values.schema.importer import is_endless, opaque_problem
+from pastalang.values.schema.keywords import modern
 from pastalang.values.schema.split import split_text
 
 SAMPLING_HINTS = sampling_hints("string(max=8)")

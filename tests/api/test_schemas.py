@@ -31,7 +31,7 @@ SCHEMAS: dict[str, Any] = {
     "any of": {"anyOf": [{"type": "boolean"}, {"type": "integer", "minimum": 3, "maximum": 5}]},
     "one of": {"oneOf": [{"enum": [1, 2, 3]}, {"enum": [3, 4]}]},
     "all of": {"allOf": [{"type": "integer", "minimum": 2}, {"maximum": 4}]},
-    "not": {"enum": ["a", "b"], "not": {"const": "a"}},
+    "not": {"enum": ["a", "b", "c"], "not": {"const": "a"}},
     "map": {"type": "object", "additionalProperties": {"type": "boolean"}, "minProperties": 1, "maxProperties": 2},
     "optional": {"properties": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}, "required": ["a"]},
     "reference": {"$ref": "#/$defs/tree", "$defs": {"tree": {

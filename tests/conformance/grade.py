@@ -22,8 +22,8 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.conversion import NotExpressible
 from pastalang.values.fit import document_mismatches
 from pastalang.values.json import parse_json, write_json
-from pastalang.values.schema.drafts import modern
 from pastalang.values.schema.importer import type_of_schema
+from pastalang.values.schema.keywords import modern
 from pastalang.values.schema.split import split_text
 from tests.conformance.suites import Case
 from tests.work import counted

@@ -14,10 +14,9 @@ from pastalang.limits import MAX_SCHEMA_WORK
 from pastalang.values.fit import to_plain
 from pastalang.values.json import parse_json
 from pastalang.values.overlap import may_share_a_text
-from pastalang.values.patterns import matches, whole_pattern
-from pastalang.values.schema.guard import Work, find_hostile
+from pastalang.values.patterns import matches
+from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.importer import type_of_schema
-from pastalang.values.schema.negation import negation, pattern_of_others
 from pastalang.values.schema.split import split, split_text
 
 KEYS = st.sampled_from("abc")
@@ -100,17 +99,6 @@ def test_what_is_enforced_and_what_is_checked_together_are_the_document(
             assert not taken, (value, enforced)
 
 
-@settings(max_examples=200)
-@given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
-def test_a_negation_takes_exactly_what_the_schema_refuses(schema: Any, values: list[Any]) -> None:
-    if "#" in json.dumps(schema):
-        return
-    exact = parse_json(json.dumps(schema))
-    other = negation(exact, exact, Work())
-    for value in values:
-        assert other is None or is_valid(to_plain(other), value) != is_valid(schema, value), (value, other)
-
-
 PATTERNS = st.sampled_from(
     ["a", "a*", "b+", "(a|b){2}", "[^a]b?", "a.b", "(?:ab)*", "b*a{1,2}", "", "a|bb", "[ab]{0,3}c"]
 )
@@ -123,24 +111,14 @@ def test_patterns_that_share_no_text_have_none(left: str, right: str, texts: lis
     assert may_share_a_text(left, left)
 
 
-@given(st.lists(st.text("ab-]^ \n\\", max_size=4), min_size=1, max_size=4), st.text("ab-]^ \n\\", max_size=5))
-def test_the_pattern_of_other_texts_matches_every_other_text(texts: list[str], tried: str) -> None:
-    pattern = pattern_of_others(texts)
-    assert pattern is not None
-    assert [matches(whole_pattern(pattern), text) for text in (*texts, tried)] == [False] * len(texts) + [
-        tried not in texts
-    ]
-
-
 @pytest.mark.parametrize(
     ("document", "checked"),
     [
-        ({"not": {"required": ["a"]}}, []),
-        ({"not": {"anyOf": [{"required": ["a"]}, {"const": "x"}, {"type": "null"}, {"minimum": 3}]}}, []),
-        ({"if": {"properties": {"k": {"const": "a"}}}, "then": {"required": ["b"]}}, []),
-        ({"if": {"contains": {}}, "then": {"maxItems": 1}, "else": {"minItems": 2}}, ["#/if"]),
-        ({"not": {"pattern": "a"}}, ["#/not"]),
-        ({"oneOf": [{"minimum": 2}, {"maximum": 5}]}, []),
+        ({"not": {"required": ["a"]}}, ["#/not"]),
+        ({"not": False, "if": {"minimum": 2}}, []),
+        ({"if": {"properties": {"k": {"const": "a"}}}, "then": {"required": ["b"]}}, ["#/if"]),
+        ({"oneOf": [{"required": ["a"]}, {"required": ["b", "c"]}]}, []),
+        ({"oneOf": [{"type": "string"}, {"const": 1}, {"enum": [2, 3]}]}, []),
         ({"oneOf": [{"multipleOf": 2}, {"maximum": 5}]}, ["#/oneOf"]),
         ({"type": "string", "oneOf": [{"pattern": "^https?://"}, {"pattern": "^[./]"}, {"const": "none"}]}, []),
         ({"type": "string", "oneOf": [{"pattern": "^a"}, {"pattern": "b$"}]}, ["#/oneOf"]),
@@ -149,9 +127,7 @@ def test_the_pattern_of_other_texts_matches_every_other_text(texts: list[str], t
         ({"uniqueItems": True, "maxItems": 1}, []),
         ({"properties": {"a": {}}, "additionalProperties": False, "minProperties": 1}, []),
         ({"properties": {"a": {}}, "minProperties": 1}, ["#/minProperties"]),
-        ({"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "null"}}, []),
-        ({"propertyNames": {"not": {"const": "a"}}}, []),
-        ({"propertyNames": {"anyOf": [{"pattern": "a"}, {"maxLength": 1}]}}, ["#/propertyNames"]),
+        ({"propertyNames": {"enum": ["a", "b"]}, "properties": {"a": {}}}, ["#/propertyNames"]),
         ({"format": "regex"}, ["#/format"]),
         ({"format": "uri-reference"}, []),
         ({"unevaluatedProperties": False, "anyOf": [{"properties": {"a": {}}}, {}]}, ["#/unevaluatedProperties"]),

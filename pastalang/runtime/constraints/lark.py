@@ -37,10 +37,9 @@ from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.json import JsonValue, parse_json, spell, write_json
 from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, UUID, anchored, whole_pattern
 from pastalang.values.quotes import BORDER, can_quote, parts_of
-from pastalang.values.schema.alternatives import with_parts
-from pastalang.values.schema.drafts import map_schemas
 from pastalang.values.schema.guard import find_hostile
-from pastalang.values.schema.split import split_text
+from pastalang.values.schema.keywords import map_schemas
+from pastalang.values.schema.split import split_text, with_parts
 from pastalang.values.to_schema import Document, schema_of
 
 _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}

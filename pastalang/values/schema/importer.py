@@ -8,13 +8,21 @@ JSON pointer.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, floor
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
+from pastalang import limits
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
+from pastalang.program.visit import walk
+from pastalang.values import patterns
 from pastalang.values.conversion import (
     Converted,
     Note,
@@ -25,30 +33,51 @@ from pastalang.values.conversion import (
     type_name,
 )
 from pastalang.values.fit import document_mismatches, find_mismatches
-from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
-from pastalang.values.lengths import types_without_values
+from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, write_json
+from pastalang.values.lengths import has_numbers, types_without_values
 from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.paths import Mismatch
-from pastalang.values.patterns import whole_pattern
-from pastalang.values.schema import scalars
+from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, anchored, whole_pattern
 from pastalang.values.schema.disjoint import are_disjoint
-from pastalang.values.schema.drafts import places
-from pastalang.values.schema.guard import OWN_IDENTIFIER, Work, find_hostile, resolve
+from pastalang.values.schema.guard import OWN_IDENTIFIER, Work, find_hostile, find_in_schemas, resolve, unescape
 from pastalang.values.schema.keywords import (
+    ANNOTATIONS,
     CHECKED,
     CHECKED_FORMATS,
     DEPENDENT,
     FAMILIES,
+    REFUSED_FORMATS,
     is_constraint,
     is_refused,
     is_unknown,
+    modern,
+    places,
     why_refused,
 )
-from pastalang.values.schema.opaque import opaque_document, repeats_definitions
-from pastalang.values.schema.scalars import Keywords, NoValue, SchemaRefused
 from pastalang.values.schema.split import split_text
 
+Keywords: TypeAlias = Mapping[str, JsonValue]
+
 _REPEATED: Final = "several parts would each repeat most of its definitions"
+
+# Patterns that the export writes for hole types, so that an exported schema is imported unchanged.
+_OWN_PATTERNS: Final[Mapping[str, t.Type]] = {
+    anchored(MOMENTS[t.Moment.DATETIME]): t.Temporal(t.Moment.DATETIME),
+    anchored(MOMENTS[t.Moment.TIME]): t.Temporal(t.Moment.TIME),
+} | {anchored(FORMATS[name].pattern): t.String(format=name) for name in FORMATS if name not in STANDARD_FORMATS}
+
+
+class SchemaRefused(Exception):
+    """A keyword that no hole type can express here. `keyword` is the last step of its JSON pointer."""
+
+    def __init__(self, keyword: str, reason: str) -> None:
+        self.keyword = keyword
+        self.reason = reason
+        super().__init__(reason)
+
+
+class NoValue(SchemaRefused):
+    """A schema that accepts no value at all."""
 
 
 def type_of_schema(document: str | JsonValue, *, name: str = "Schema") -> Converted:
@@ -77,7 +106,7 @@ def _convert(document: JsonValue, name: str) -> Converted:
             return _Conversion(document, conversion.root_name).as_one_hole()
     if conversion.problems:
         raise NotExpressible(name, conversion.problems)
-    if repeats_definitions(found, conversion.types, document):
+    if _repeats_definitions(found, conversion.types, document):
         return _Conversion(document, conversion.root_name).as_one_hole(_REPEATED)
     return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
 
@@ -178,9 +207,9 @@ class _Conversion:
             raise NoValue("not", "refuses every value")
         if not constraints:
             return t.Anything()
-        needs_grammar = constraints.intersection({*DEPENDENT, *CHECKED}) or schema.get("format") in CHECKED_FORMATS
-        if constraints & {"enum", "const"} and not needs_grammar:
+        if constraints & {"enum", "const"}:
             return self.values(schema, constraints, pointer)
+        needs_grammar = constraints.intersection({*DEPENDENT, *CHECKED}) or schema.get("format") in CHECKED_FORMATS
         if needs_grammar or not self.is_plain(schema, constraints):
             return self.opaque(schema, pointer)
         if constraints & {"anyOf", "oneOf"}:
@@ -197,7 +226,7 @@ class _Conversion:
         combined = constraints & {"anyOf", "oneOf", "allOf"}
         if combined == {"allOf"}:
             only = isinstance(schema["allOf"], list) and len(schema["allOf"]) == 1
-            return only and (constraints == {"allOf"} or scalars.is_second_pattern(schema))
+            return only and (constraints == {"allOf"} or _is_second_pattern(schema))
         return not combined or (constraints <= {*combined, "discriminator"} and len(combined) == 1)
 
     def kinds(self, schema: Keywords, constraints: set[str], pointer: str) -> list[str]:
@@ -219,13 +248,13 @@ class _Conversion:
     def kind(self, kind: str, schema: Keywords, pointer: str) -> t.Type:
         match kind:
             case "string":
-                if scalars.is_remark_format(schema):
+                if _is_remark_format(schema):
                     self.note(pointer, f"the format {schema['format']} is not known and is ignored")
-                return scalars.string_type(schema)
+                return _string_type(schema)
             case "integer":
-                return scalars.integer_type(schema)
+                return _integer_type(schema)
             case "number":
-                return scalars.number_type(schema)
+                return _number_type(schema)
             case "boolean":
                 return t.Boolean()
             case "null":
@@ -246,7 +275,7 @@ class _Conversion:
         kept = [value for value in values if not rest or not document_mismatches(write_json(rest), value)]
         if not kept:
             raise NoValue("enum" if "enum" in schema else "const", "has no value that the other keywords accept")
-        arms = tuple(dict.fromkeys(scalars.exactly(value) for value in kept))
+        arms = tuple(dict.fromkeys(_exactly(value) for value in kept))
         return arms[0] if len(arms) == 1 else t.Union(arms, find_discriminator(arms))
 
     def union(self, schema: Keywords, pointer: str, keyword: str) -> t.Type:
@@ -281,7 +310,7 @@ class _Conversion:
     # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
     def array(self, schema: Keywords, pointer: str) -> t.Type:
-        least, most = scalars.length(schema, "minItems") or 0, scalars.length(schema, "maxItems")
+        least, most = _length(schema, "minItems") or 0, _length(schema, "maxItems")
         if most is not None and least > most:
             raise SchemaRefused("minItems", f"{least} is more than `maxItems` {most}")
         unique = schema.get("uniqueItems") is True
@@ -344,14 +373,14 @@ class _Conversion:
         return t.Field(key, type, description=about if isinstance(about, str) else None, default=default)
 
     def map(self, schema: Keywords, pointer: str) -> t.Type:
-        least, most = scalars.length(schema, "minProperties") or 0, scalars.length(schema, "maxProperties")
+        least, most = _length(schema, "minProperties") or 0, _length(schema, "maxProperties")
         if most is not None and least > most:
             raise SchemaRefused("minProperties", f"{least} is more than `maxProperties` {most}")
         named, extra = schema.get("patternProperties"), schema.get("additionalProperties", True)
         if extra is False and not named and not least:
             return t.Object(())
         try:
-            pattern = scalars.key_pattern(schema.get("propertyNames", True))
+            pattern = _key_pattern(schema.get("propertyNames", True))
         except SchemaRefused:
             return self.opaque(schema, pointer)
         if named is None:
@@ -378,7 +407,7 @@ class _Conversion:
         """The part as one hole, with the definitions it refers to."""
         if not self.keep_optional:
             return t.Anything()
-        document = opaque_document(schema, self.document, is_root=pointer == "#")
+        document = _opaque_document(schema, self.document, is_root=pointer == "#")
         self.note(pointer, "is enforced as one hole, so its parts are not decoded in parallel")
         for checked in split_text(document).checked:
             self.note(checked if _is_in_definition(checked) else pointer + checked[1:], "is checked after decoding")
@@ -397,3 +426,217 @@ def _schemas(value: JsonValue, keyword: str) -> list[JsonValue]:
 
 def _problem(pointer: str, reason: str) -> Mismatch:
     return Mismatch((("#" + pointer.removeprefix("#")).rstrip("/"),), reason)
+
+
+# ── scalars ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _string_type(schema: Keywords) -> t.Type:
+    least, most = _length(schema, "minLength") or 0, _length(schema, "maxLength")
+    if most is not None and least > most:
+        raise SchemaRefused("minLength", f"{least} is more than `maxLength` {most}")
+    pattern, format = schema.get("pattern"), schema.get("format")
+    further = _second_pattern(schema)
+    if isinstance(pattern, str) and pattern in _OWN_PATTERNS and format is None:
+        found = _OWN_PATTERNS[pattern]
+        if isinstance(found, t.String):
+            whole = None if further is None else patterns.whole_pattern(further)
+            return t.String(min_chars=least, max_chars=most, pattern=whole, format=found.format)
+        if (least, most, further) == (0, None, None):
+            return found
+    name = None if format is None else _format(format)
+    if name is not None and pattern == anchored(FORMATS[name].pattern):
+        pattern, further = further, None
+    if further is not None:
+        raise SchemaRefused("allOf", "two patterns of one string cannot be enforced together")
+    whole = patterns.whole_pattern(pattern) if isinstance(pattern, str) else None
+    if (least, most, whole) == (0, None, None) and name in ("date", "uuid"):
+        return t.Temporal(t.Moment.DATE) if name == "date" else t.Uuid()
+    return t.String(min_chars=least, max_chars=most, pattern=whole, format=name)
+
+
+def _integer_type(schema: Keywords) -> t.Type:
+    low, high, above, below, step = _bounds(schema)
+    if step is not None and step != step.to_integral_value():
+        raise SchemaRefused("multipleOf", f"an integer cannot be limited to multiples of {decimal_text(step)}")
+    found = t.Integer(
+        minimum=None if low is None else ceil(Fraction(low)),
+        maximum=None if high is None else floor(Fraction(high)),
+        exclusive_minimum=None if above is None else floor(Fraction(above)),
+        exclusive_maximum=None if below is None else ceil(Fraction(below)),
+        multiple_of=None if step is None else int(step),
+    )
+    if not has_numbers(found):
+        raise NoValue(_a_bound(schema), "no integer lies between the bounds")
+    return found
+
+
+def _number_type(schema: Keywords) -> t.Type:
+    low, high, above, below, step = _bounds(schema)
+    found = t.Number(low, high, above, below, step)
+    if not has_numbers(found):
+        raise NoValue(_a_bound(schema), "no number lies between the bounds")
+    return found
+
+
+def _exactly(value: JsonValue) -> t.Type:
+    """The type that has only this value."""
+    match value:
+        case None:
+            return t.Null()
+        case list():
+            return t.Tuple(tuple(map(_exactly, value)))
+        case dict():
+            return t.Object(tuple(t.Field(key, _exactly(part)) for key, part in value.items()))
+        case Decimal() if value == value.to_integral_value() and abs(value.adjusted()) < 300:
+            return t.Literal(int(value))
+        case _:
+            return t.Literal(value)
+
+
+def _key_pattern(schema: JsonValue) -> str | None:
+    """The pattern that `propertyNames` asks of a key; None if it may be any string."""
+    if not isinstance(schema, dict) or "const" in schema or "enum" in schema:
+        return None if schema is True else _listed_keys(schema)
+    used = set(schema) - {"type", *ANNOTATIONS}
+    match schema:
+        case {"pattern": str(search)} if used == {"pattern"}:
+            return patterns.whole_pattern(search)
+        case {"format": str(name)} if used == {"format"}:
+            known = _format(name)
+            return None if known is None else FORMATS[known].pattern
+        case _ if used <= {"minLength", "maxLength"}:
+            least, most = _length(schema, "minLength"), _length(schema, "maxLength")
+            return None if (least, most) == (None, None) else rf"[\s\S]{{{least or 0},{'' if most is None else most}}}"
+        case _:
+            raise SchemaRefused("propertyNames", "may hold a pattern, a format, lengths, or the keys themselves")
+
+
+def _listed_keys(schema: JsonValue) -> str:
+    """A pattern of the keys that an enum or a constant lists. Values that are no strings are no keys."""
+    listed = schema.get("enum", [schema.get("const")]) if isinstance(schema, dict) else []
+    others = set(schema) - {"enum", "const", "type", *ANNOTATIONS} if isinstance(schema, dict) else ()
+    keys = [key for key in listed if isinstance(key, str)] if isinstance(listed, list) else []
+    if others or not keys or (isinstance(schema, dict) and {"enum", "const"} <= set(schema)):
+        raise SchemaRefused("propertyNames", "allows no key" if not others else "may hold nothing next to the keys")
+    return "|".join(map(patterns.escaped, keys))
+
+
+def _length(schema: Keywords, keyword: str) -> int | None:
+    value = schema.get(keyword)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0 or value != int(value):
+        raise SchemaRefused(keyword, "must be a whole number that is not negative")
+    return int(value)
+
+
+def _is_second_pattern(schema: Keywords) -> bool:
+    match schema.get("allOf"):
+        case [{"pattern": str(), **rest}]:
+            return schema.get("type") == "string" and "pattern" in schema and not rest
+        case _:
+            return False
+
+
+def _second_pattern(schema: Keywords) -> str | None:
+    """The pattern in an `allOf`, which the export writes for a string with both a format and a pattern."""
+    match schema.get("allOf"):
+        case [{"pattern": str(pattern), **rest}] if not rest:
+            return pattern
+        case None:
+            return None
+        case _:
+            raise SchemaRefused("allOf", "cannot be combined with a string")
+
+
+def _format_name(name: JsonValue) -> str | None:
+    """The name in PastaLang of a format of JSON Schema."""
+    return str(name) if name in STANDARD_FORMATS else None
+
+
+def _is_remark_format(schema: Keywords) -> bool:
+    """Whether the schema names a format that the standard does not know, which has no effect on values."""
+    name = schema.get("format")
+    return name is not None and name not in {*STANDARD_FORMATS, *CHECKED_FORMATS, *REFUSED_FORMATS}
+
+
+def _format(name: JsonValue) -> str | None:
+    if name in REFUSED_FORMATS:
+        raise SchemaRefused("format", f"the format {name} cannot be enforced")
+    return _format_name(name)
+
+
+def _bounds(schema: Keywords) -> tuple[Decimal | None, Decimal | None, Decimal | None, Decimal | None, Decimal | None]:
+    low, high = _number(schema, "minimum"), _number(schema, "maximum")
+    above, below = _number(schema, "exclusiveMinimum"), _number(schema, "exclusiveMaximum")
+    step = _number(schema, "multipleOf")
+    if step is not None and step <= 0:
+        raise SchemaRefused("multipleOf", "must be above 0")
+    return low, high, above, below, step
+
+
+def _number(schema: Keywords, keyword: str) -> Decimal | None:
+    value = schema.get(keyword)
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        raise SchemaRefused(keyword, "is true or false, as in draft 4; write the bound itself")
+    if not isinstance(value, int | Decimal):
+        raise SchemaRefused(keyword, "must be a number")
+    return Decimal(value)
+
+
+def _a_bound(schema: Keywords) -> str:
+    return next(name for name in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum") if name in schema)
+
+
+# ── parts that are one hole ────────────────────────────────────────────────────────────────────────────
+
+
+def _opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
+    """The part as canonical text, with the definitions it refers to. Raises `SchemaRefused`."""
+    text = write_json(dict(schema))
+    outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
+    if outside and not is_root:
+        raise SchemaRefused("$ref", f"`{outside[0]}` points outside a part that is enforced as one hole; use `$defs`")
+    whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
+    if '"$ref"' in text and isinstance(document, dict):
+        whole |= _definitions(text, document)
+    refused = find_in_schemas(whole, opaque_problem)
+    if refused is not None:
+        raise SchemaRefused(refused[0].lstrip("/"), refused[1])
+    return write_json(modern(whole))
+
+
+def opaque_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
+    """Why a schema inside an opaque part cannot be enforced, as (keyword, reason)."""
+    if schema.get("format") in REFUSED_FORMATS:
+        return "format", f"the format {schema['format']} cannot be enforced"
+    return next(((keyword, why_refused(keyword)) for keyword in schema if is_refused(keyword)), None)
+
+
+def _definitions(text: str, document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The definitions that the text refers to, directly or through other definitions."""
+    found: dict[tuple[str, str], JsonValue] = {}
+    waiting = [text]
+    while waiting:
+        for word, step in re.findall(r'"\$ref":"#/(\$defs|definitions)/([^/"]*)', waiting.pop()):
+            name = unescape(step)
+            container = document.get(word)
+            if (word, name) not in found and isinstance(container, dict) and name in container:
+                found[word, name] = container[name]
+                waiting.append(write_json(container[name]))
+    words = dict.fromkeys(word for word, _ in found)
+    return {word: {name: part for (other, name), part in found.items() if other == word} for word in words}
+
+
+def _is_definition(reference: str) -> bool:
+    return reference.startswith(("#/$defs/", "#/definitions/"))
+
+
+def _repeats_definitions(type: t.Type, types: Mapping[str, t.Type], document: JsonValue) -> bool:
+    """Whether the parts that are one hole each, with copies of what they refer to, are far longer than the schema."""
+    parts = (part for one in (type, *types.values()) for _, part in walk(one))
+    copies = sum(map(len, {part.document for part in parts if isinstance(part, t.Schema)}))
+    return copies > limits.MAX_SCHEMA_COPIES * max(len(write_json(document)), limits.SMALL_SCHEMA_BYTES)

@@ -1,16 +1,25 @@
-"""The keywords of JSON Schema: enforced token by token, refused by name, or remarks without effect on values."""
+"""The keywords of JSON Schema: enforced token by token, checked, refused by name, or remarks without effect on values.
+
+Documents of older drafts are walked schema by schema, and rewritten in the keywords of draft 2020-12.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from pastalang.diagnostics.suggest import did_you_mean, distance
+from pastalang.values.json import JsonValue, write_json
 from pastalang.values.patterns import FORMATS, STANDARD_FORMATS
+
+Schema: TypeAlias = dict[str, JsonValue]
+
+_INTO_A_RENAMED_KEYWORD: Final = re.compile(r'"\$ref":"[^"]*/(?:items/[0-9]|additionalItems)')
 
 # Without effect on values, or read separately (`description`, `title`, `default`).
 ANNOTATIONS: Final = frozenset(
@@ -37,13 +46,13 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 
-# Enforced where the exact alternatives can be written out; otherwise checked on the finished value.
+# Checked on the finished value.
 CHECKED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "not": "other constants, missing keys, other types and bounds are alternatives; anything else is checked",
-        "if": "alternatives, if the condition can be negated as in `not`; otherwise checked",
-        "then": "see `if`",
-        "else": "see `if`",
+        "not": "checked",
+        "if": "checked",
+        "then": "checked",
+        "else": "checked",
         "contains": "checked",
         "minContains": "checked",
         "maxContains": "checked",
@@ -159,7 +168,7 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "required": "every key is written; one that may be left out is noted",
         "additionalProperties": "`false` for objects, a schema for maps; other keys are never written",
         "patternProperties": "`{/pattern/: T}` if it is the only keyword; otherwise one hole",
-        "propertyNames": "the pattern of a map's keys, or the keys themselves; any other schema is checked",
+        "propertyNames": "the pattern of a map's keys, or the keys themselves; otherwise checked",
         "minProperties": "`{string: T}(min=...)`; checked for objects that may leave out keys",
         "maxProperties": "`{string: T}(max=...)`; checked for objects that may leave out keys",
         "anyOf": "a union; together with other keywords, one hole",
@@ -213,3 +222,74 @@ def _rows() -> Iterator[Keyword]:
         yield Keyword(name, Status.REFUSED, reason)
     for name in sorted(ANNOTATIONS):
         yield Keyword(name, Status.REMARK, _EXPLANATIONS.get(name, "has no effect on values"))
+
+
+# ── older drafts ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def modern(document: JsonValue) -> JsonValue:
+    """The document in the keywords of draft 2020-12. A keyword that a reference leads into keeps its old name."""
+    found = map_schemas(document, lambda schema: _with_numbers(split_dependencies(schema)))
+    return found if _INTO_A_RENAMED_KEYWORD.search(write_json(found)) else map_schemas(found, _with_prefix_items)
+
+
+def split_dependencies(schema: Schema) -> Schema:
+    """The schema with `dependencies`, of older drafts, split into the two keywords that replaced it."""
+    given = schema.get("dependencies")
+    if not isinstance(given, dict):
+        return schema
+    found = {keyword: part for keyword, part in schema.items() if keyword != "dependencies"}
+    keys: Schema = {key: needed for key, needed in given.items() if isinstance(needed, list)}
+    schemas: Schema = {key: needed for key, needed in given.items() if not isinstance(needed, list)}
+    for keyword, parts in (("dependentRequired", keys), ("dependentSchemas", schemas)):
+        before = schema.get(keyword, {})
+        if parts:
+            found[keyword] = {**(before if isinstance(before, dict) else {}), **parts}
+    return found
+
+
+def places(schema: Mapping[str, JsonValue]) -> tuple[list[JsonValue] | None, JsonValue, str]:
+    """The schemas of the first items, the schema of the items after them, and the keyword that holds the first."""
+    prefix = schema.get("prefixItems")
+    if isinstance(prefix, list):
+        return prefix, schema.get("items", True), "prefixItems"
+    if isinstance(schema.get("items"), list):
+        return schema["items"], schema.get("additionalItems", True), "items"  # type: ignore[return-value]
+    return None, True, "items"
+
+
+def map_schemas(document: JsonValue, change: Callable[[Schema], Schema]) -> JsonValue:
+    """The document with `change` applied to every schema in it, the inner ones first."""
+    if isinstance(document, list):
+        return [map_schemas(part, change) for part in document]
+    if not isinstance(document, dict):
+        return document
+    inner: Schema = {}
+    for keyword, part in document.items():
+        if keyword in NAMED and isinstance(part, dict):
+            inner[keyword] = {name: map_schemas(named, change) for name, named in part.items()}
+        else:
+            inner[keyword] = part if keyword in HOLDS_DATA else map_schemas(part, change)
+    return change(inner)
+
+
+def _with_numbers(schema: Schema) -> Schema:
+    """In draft 4, `exclusiveMinimum` says whether `minimum` itself is excluded."""
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        given = schema.get(exclusive)
+        if isinstance(given, bool):
+            left_out = {exclusive, bound} if given and bound in schema else {exclusive}
+            number: Schema = {exclusive: schema[bound]} if given and bound in schema else {}
+            schema = {keyword: part for keyword, part in schema.items() if keyword not in left_out} | number
+    return schema
+
+
+def _with_prefix_items(schema: Schema) -> Schema:
+    """Before draft 2020-12, `items` may list the first items, and `additionalItems` is the schema of those after."""
+    if "additionalItems" not in schema and not isinstance(schema.get("items"), list):
+        return schema
+    found = {keyword: part for keyword, part in schema.items() if keyword not in ("items", "additionalItems")}
+    if not isinstance(first := schema.get("items"), list):
+        return found | ({"items": schema["items"]} if "items" in schema else {})
+    rest: Schema = {"items": schema["additionalItems"]} if "additionalItems" in schema else {}
+    return found | {"prefixItems": first} | rest

@@ -2,9 +2,9 @@
 
     values of the document = values of `enforced` that pass the check        `enforced` accepts every one of them
 
-Keywords that a grammar cannot express are rewritten as keywords that it can (`not` and `if` as alternatives, the names
-of properties as patterns). Where no such form is exact, `enforced` leaves the keyword out, and `checked` names it.
-The same is done with all keywords that become alternatives, if these are too many for a grammar together.
+Dependent keys, `oneOf` and small numbers of properties are rewritten as `anyOf`, where that means exactly the same.
+Every other keyword that a grammar cannot express is left out of `enforced`, and `checked` names it. The same is done
+with all keywords that become alternatives, if these are too many for a grammar together.
 """
 
 from __future__ import annotations
@@ -14,33 +14,36 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import prod
+from itertools import product
 from typing import Final
 
 from pastalang import limits
 from pastalang.program import types as t
 from pastalang.program.visit import walk
 from pastalang.values.json import JsonValue, parse_json, write_json
-from pastalang.values.schema.alternatives import with_alternatives, with_parts
-from pastalang.values.schema.drafts import Schema, modern
+from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.guard import OWN_IDENTIFIER, TooMuchWork, Work, find_multiplied, resolve, unescape
 from pastalang.values.schema.keywords import (
+    ANNOTATIONS,
     CHECKED,
     CHECKED_FORMATS,
     DEPENDENT,
     HOLDS_DATA,
     NAMED,
+    Schema,
     is_constraint,
     is_unknown,
+    modern,
 )
-from pastalang.values.schema.negation import negation
-from pastalang.values.schema.property_limits import with_limits
 
 _DEFINITIONS: Final = ("$defs", "definitions")
 _COMBINING: Final = ("allOf", "anyOf", "oneOf")
-_LEFT_OUT: Final = frozenset({*CHECKED, "uniqueItems", "propertyNames"})  # written anew, or checked
-_MAX_WAYS: Final = 32  # alternatives of one `oneOf`
-_MAX_CONDITIONS: Final = 5  # that hold together: each doubles the alternatives
+MAX_DEPENDENT_KEYS: Final = 8  # each doubles the alternatives
+_PROPERTY_COUNTS: Final = ("minProperties", "maxProperties")
+_MERGING: Final = (*_COMBINING, "$ref")
+_MAX_ALTERNATIVES: Final = 64
+_MAX_COUNT_ALTERNATIVES: Final = 24
+_LEFT_OUT: Final = frozenset({*CHECKED, "uniqueItems", "propertyNames"})  # left to the check
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,6 @@ class _Splitter:
     document: JsonValue
     work: Work | None  # None: no keyword becomes alternatives
     checked: dict[str, None] = field(default_factory=dict)
-    rewritten: str | None = None  # the keyword that is being rewritten: its parts have no pointers of their own
-    crowded: set[int] = field(default_factory=set)  # schemas whose conditions are too many together
     closures: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def whole(self) -> JsonValue:
@@ -99,7 +100,7 @@ class _Splitter:
 
     def leave(self, pointer: str) -> None:
         """Leave a keyword to the check."""
-        self.checked[self.rewritten or pointer] = None
+        self.checked[pointer] = None
 
     # ── one schema ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,18 +109,16 @@ class _Splitter:
             return schema
         if self.work is not None:
             self.work.spend()
-        self.note_crowded(schema)
         inner = {
             keyword: self.part(keyword, part, f"{at}/{_step(keyword)}")
             for keyword, part in schema.items()
             if keyword not in _LEFT_OUT and not _is_idle_identifier(keyword, schema, at)
         }
-        rewritten = inner if self.work is None else with_alternatives(inner, self.document, self.work)
+        rewritten = inner if self.work is None else _with_alternatives(inner, self.document, self.work)
         found = self.with_unions(rewritten, schema, at)
-        found = with_parts(found, [*self.negated(schema, at), *self.conditional(schema, at)])
-        found, left = with_limits(found, schema, self.work)
-        for keyword in (*left, *_unsupported(schema)):
+        for keyword in _unsupported(schema):
             self.leave(f"{at}/{keyword}")
+        found = self.with_counts(found, at)
         if found.get("format") in CHECKED_FORMATS:
             self.leave(f"{at}/format")
             del found["format"]
@@ -145,59 +144,18 @@ class _Splitter:
             return found
         if len(arms) == 1:
             return with_parts(found, arms)
-        alone = self.each_alone(given["oneOf"])
-        if alone is not None:
-            return with_parts(found, [self.rewrite(alone, f"{at}/oneOf")])
         self.leave(f"{at}/oneOf")
         return with_parts(found, [{"anyOf": arms}])
 
-    def each_alone(self, arms: JsonValue) -> JsonValue | None:
-        """`oneOf` as `anyOf`: each alternative together with the negations of the others; None if one has none."""
-        others = [self.negation(arm) for arm in arms] if isinstance(arms, list) else []
-        found = [other for other in others if other is not None]
-        if not isinstance(arms, list) or len(found) < len(arms) or prod(map(_ways, found)) > _MAX_WAYS:
-            return None
-        ways: list[JsonValue] = [{"allOf": [arm, *found[:at], *found[at + 1 :]]} for at, arm in enumerate(arms)]
-        return {"anyOf": ways}
-
-    def negated(self, schema: Schema, at: str) -> Iterator[JsonValue]:
-        if "not" not in schema:
-            return
-        other = self.negation(schema["not"])
-        if other is None:
-            self.leave(f"{at}/not")
-        else:
-            yield self.rewrite(other, f"{at}/not")
-
-    def conditional(self, schema: Schema, at: str) -> Iterator[JsonValue]:
-        if "if" not in schema or not {"then", "else"} & set(schema):
-            return
-        then, otherwise = schema.get("then", {}), schema.get("else", {})
-        is_free = self.work is not None and id(schema) not in self.crowded
-        other = self.negation(schema["if"]) if is_free else None
-        if other is not None:
-            ways: list[JsonValue] = [{"allOf": [schema["if"], then]}, {"allOf": [other, otherwise]}]
-            yield self.rewrite({"anyOf": ways}, f"{at}/if")
-            return
-        self.leave(f"{at}/if")
-        if "then" in schema and "else" in schema and is_free:
-            yield self.rewrite({"anyOf": [then, otherwise]}, f"{at}/if")
-
-    def negation(self, schema: JsonValue) -> JsonValue | None:
-        return None if self.work is None else negation(schema, self.document, self.work)
-
-    def rewrite(self, schema: JsonValue, at: str) -> JsonValue:
-        before, self.rewritten = self.rewritten, self.rewritten or at
-        found = self.schema(schema, at)
-        self.rewritten = before
-        return found
-
-    def note_crowded(self, schema: Schema) -> None:
-        parts = schema.get("allOf")
-        together = [schema, *(parts if isinstance(parts, list) else [])]
-        conditions = [part for part in together if isinstance(part, dict) and "if" in part]
-        if len(conditions) > _MAX_CONDITIONS:
-            self.crowded.update(map(id, conditions))
+    def with_counts(self, schema: Schema, at: str) -> Schema:
+        """The schema with exact limits on the number of its properties, or without those limits."""
+        counted = _with_property_counts(schema, max_alternatives=_MAX_COUNT_ALTERNATIVES if self.work else 1)
+        if counted is not None:
+            return counted
+        for keyword in _PROPERTY_COUNTS:
+            if keyword in schema:
+                self.leave(f"{at}/{keyword}")
+        return {keyword: part for keyword, part in schema.items() if keyword not in _PROPERTY_COUNTS}
 
     # ── references that lead back ────────────────────────────────────────────────────────────────────────
 
@@ -229,10 +187,6 @@ class _Splitter:
         return any(at == one or at.startswith(f"{one}/") for one in self.closures[reference])
 
 
-def _ways(schema: JsonValue) -> int:
-    return len(arms) if isinstance(schema, dict) and isinstance(arms := schema.get("anyOf"), list) else 1
-
-
 def _conjuncts(schema: Schema) -> int:
     """How many schemas the grammar merges for one value."""
     own = any(is_constraint(keyword) for keyword in schema if keyword not in (*_COMBINING, "$ref"))
@@ -243,6 +197,12 @@ def _conjuncts(schema: Schema) -> int:
 
 def _unsupported(schema: Schema) -> Iterator[str]:
     """The keywords of the schema that only the finished value can be checked for."""
+    if schema.get("not", False) is not False:
+        yield "not"
+    if "if" in schema and {"then", "else"} & set(schema):
+        yield "if"
+    if schema.get("propertyNames", True) not in (True, {}):
+        yield "propertyNames"
     if schema.get("uniqueItems") is True and schema.get("maxItems") not in (0, 1):
         yield "uniqueItems"
     if "contains" in schema and not (schema.get("minContains") == 0 and "maxContains" not in schema):
@@ -289,3 +249,107 @@ def _with_part(document: JsonValue, steps: list[str], part: JsonValue) -> JsonVa
 
 def _step(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
+
+
+# ── alternatives ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _with_alternatives(schema: Schema, document: JsonValue, work: Work) -> Schema:
+    """The schema with dependencies and `oneOf` rewritten as `anyOf`. Too many alternatives stay as they are."""
+    found, cases = dict(schema), list[JsonValue]()
+    dependent = [case for keyword in DEPENDENT for case in _dependent(schema.get(keyword))]
+    if dependent and len(dependent) <= MAX_DEPENDENT_KEYS:
+        cases += dependent
+        found = {keyword: part for keyword, part in found.items() if keyword not in DEPENDENT}
+    single = _exclusive_alternatives(schema, document, work)
+    if single is not None:
+        cases.append(single)
+        del found["oneOf"]
+    return with_parts(found, cases)
+
+
+def with_parts(schema: Schema, parts: list[JsonValue]) -> Schema:
+    """The schema with further schemas that hold together with it."""
+    if not parts:
+        return schema
+    others = schema.get("allOf", [])
+    return {**schema, "allOf": [*(others if isinstance(others, list) else []), *parts]}
+
+
+def _dependent(given: JsonValue) -> list[JsonValue]:
+    """For each key: the key is missing, or what it needs holds."""
+    cases: list[JsonValue] = []
+    for key, needed in given.items() if isinstance(given, dict) else ():
+        then: JsonValue = {"required": needed} if isinstance(needed, list) else needed
+        cases.append({"anyOf": [{"properties": {key: False}}, then]})
+    return cases
+
+
+def _exclusive_alternatives(schema: Schema, document: JsonValue, work: Work) -> JsonValue | None:
+    """`oneOf` as `anyOf`, if the alternatives are disjoint or each of them only requires keys; else None."""
+    arms = schema.get("oneOf")
+    if not isinstance(arms, list) or len(arms) < 2:
+        return None
+    others = {keyword: part for keyword, part in schema.items() if keyword != "oneOf"}
+    if are_disjoint(arms, document, work, together_with=others):
+        return {"anyOf": arms}
+    required_keys = [keys for arm in arms if (keys := _required_keys(arm))]
+    if len(required_keys) < len(arms):
+        return None
+    cases: list[JsonValue] = []
+    for at, keys in enumerate(required_keys):
+        ways = [[key for key in other if key not in keys] for number, other in enumerate(required_keys) if number != at]
+        for left_out in product(*ways):  # empty if another arm holds whenever this one does
+            if len(cases) >= _MAX_ALTERNATIVES:
+                return None
+            without: Schema = dict.fromkeys(left_out, False)
+            case: JsonValue = {"type": "object", "required": [*keys], "properties": without}
+            cases += [case] if case not in cases else []
+    return {"anyOf": cases} if cases else None
+
+
+def _required_keys(arm: JsonValue) -> list[str]:
+    """The keys that the alternative requires; empty if it constrains anything else."""
+    keys = arm.get("required") if isinstance(arm, dict) and not set(arm) - {"required"} - ANNOTATIONS else None
+    return [str(key) for key in keys] if isinstance(keys, list) else []
+
+
+def _with_property_counts(schema: Schema, *, max_alternatives: int) -> Schema | None:
+    """The schema with its limits on the number of properties in a form that a grammar enforces; None if it has none.
+
+    A grammar counts only properties that are required or have no names. "At least one" and "at most one" of the others
+    become alternatives.
+    """
+    least, most = (_count(schema.get(keyword)) for keyword in _PROPERTY_COUNTS)
+    properties = _named_properties(schema)
+    names = [name for name, part in properties.items() if part is not False]
+    required = schema.get("required", [])
+    known = set(map(str, required)) if isinstance(required, list) else set()
+    is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    found = {keyword: part for keyword, part in schema.items() if keyword not in _PROPERTY_COUNTS}
+    parts: list[JsonValue] = []
+    if least is not None and least > len(known):
+        if known.issuperset(properties) and not any(keyword in schema for keyword in _MERGING):
+            found["minProperties"] = least
+        elif least != 1 or not is_closed or not 0 < len(names) <= max_alternatives:
+            return None
+        else:
+            parts.append({"anyOf": [{"required": [name]} for name in names]})
+    if most is not None and not (is_closed and most >= len(names)):
+        if known.issuperset(properties) and not any(keyword in schema for keyword in _MERGING):
+            found["maxProperties"] = most
+        elif most != 1 or not is_closed or len(names) > max_alternatives:
+            return None
+        else:
+            ways = [dict.fromkeys((name for name in names if name != only), False) for only in names]
+            parts.append({"anyOf": [{"properties": {**way}} for way in ways]})
+    return with_parts(found, parts)
+
+
+def _count(value: JsonValue) -> int | None:
+    return None if value is None or isinstance(value, bool | str | list | dict) else int(value)
+
+
+def _named_properties(schema: Schema) -> Schema:
+    properties = schema.get("properties", {})
+    return properties if isinstance(properties, dict) else {}
