@@ -128,7 +128,7 @@ def _dumped_by(model: Any) -> Callable[[Any], str]:
     """Writes a value of the model, or what the model reads, as JSON."""
     from pydantic import TypeAdapter
 
-    from pastalang.values.pydantic.defaults import json_of
+    from pastalang.values.pydantic.from_core import json_of
 
     adapter: TypeAdapter[Any] = TypeAdapter(model)
     return lambda answer: write_json(json_of(adapter.validate_python(answer)))

@@ -25,7 +25,7 @@ from pastalang.runtime.models.source import DTypeName
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.result import FieldResult, Result
 from pastalang.values.json import JsonValue, write_json
-from pastalang.values.pydantic.defaults import json_of
+from pastalang.values.pydantic.from_core import json_of
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine

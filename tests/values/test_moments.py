@@ -15,7 +15,7 @@ from pastalang.values.conversion import NotExpressible
 from pastalang.values.fit import read
 from pastalang.values.patterns import matches
 from pastalang.values.pydantic.from_core import type_of_model
-from pastalang.values.pydantic.moments import between
+from pastalang.values.pydantic.scalars import between
 
 SECONDS = st.datetimes(datetime.datetime(1999, 12, 30), datetime.datetime(2000, 3, 2)).map(
     lambda moment: moment.replace(microsecond=moment.microsecond % 3 * 250_000)

@@ -7,20 +7,34 @@ model itself checks it when the value is finished. Anything else is refused with
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import ipaddress
 import json
 import re
+import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from enum import Enum
+from functools import partial
+from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Final, NewType, TypeAlias, get_origin
 
 from pydantic import (
+    AliasChoices,
+    AliasPath,
+    AnyUrl,
     BaseModel,
     PydanticUndefinedAnnotation,
     PydanticUserError,
+    RootModel,
     TypeAdapter,
 )
+from pydantic.fields import FieldInfo
+from pydantic_core import Url
 from typing_extensions import TypeAliasType
 
 from pastalang.program import types as t
@@ -29,16 +43,6 @@ from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.paths import Mismatch
 from pastalang.values.pydantic.annotations import field_marks, in_order, layers_of, with_marks
-from pastalang.values.pydantic.classes import (
-    class_name,
-    documentation,
-    field_description,
-    fields_and_checks,
-    validator_name,
-    why_unhashable,
-    with_length,
-)
-from pastalang.values.pydantic.defaults import Undefined, default_json
 from pastalang.values.pydantic.scalars import (
     SCALARS,
     CoreSchema,
@@ -47,6 +51,8 @@ from pastalang.values.pydantic.scalars import (
     expect_keys,
     key_pattern,
     outlines_field,
+    shown,
+    validator_name,
 )
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -399,3 +405,168 @@ _STRING_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
         "pydantic.networks.EmailStr._validate": "email",
     }
 )
+
+
+# ── classes ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fields_and_checks(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """The schema of a model's fields, and the names of the validators around it."""
+    checks: list[str] = []
+    while schema["type"].startswith("function-") and "schema" in schema:
+        checks.append(validator_name(schema["function"]["function"]))
+        schema = schema["schema"]
+    return schema, checks
+
+
+def class_name(cls: Any) -> str:
+    return re.sub(r"\W+", "_", cls.__name__).strip("_")
+
+
+def documentation(cls: Any) -> str | None:
+    """The first paragraph of the docstring, unless a dataclass has generated it."""
+    text = cls.__doc__ if isinstance(cls.__doc__, str) else None
+    if not text or text.startswith(f"{cls.__name__}("):
+        return None
+    return " ".join(text.strip().split("\n\n")[0].split()) or None
+
+
+def field_description(cls: Any, name: str, place: Mapping[str, Any]) -> str | None:
+    info = getattr(cls, "model_fields", {}).get(name)
+    if info is not None:
+        return info.description or None
+    updates = place.get("metadata", {}).get("pydantic_js_updates", {})
+    return updates.get("description") or None
+
+
+def with_length(type: t.Type, function: Any) -> t.Type | None:
+    """The type within a limit of length that Pydantic checks with a function of its own; None for other functions."""
+    if not isinstance(function, partial) or not str(function.func.__module__).startswith("pydantic."):
+        return None
+    name, given = function.func.__name__, function.keywords
+    least = given.get("min_length") if name == "min_length_validator" else None
+    most = given.get("max_length") if name == "max_length_validator" else None
+    if (least is None and most is None) or not isinstance(type, t.Array | t.Map):
+        return None
+    if least is not None:
+        return replace(type, min_items=max(least, type.min_items))
+    return replace(type, max_items=most if type.max_items is None or most is None else min(most, type.max_items))
+
+
+def why_unhashable(schema: Mapping[str, Any] | None, definitions: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """What in the items of a set has no hash in Python, so that no value of the set can be made; None if all has."""
+    if schema is None or schema["type"] == "any":
+        return "any value, which may be a list or an object,"
+    match schema["type"]:
+        case "definition-ref":
+            found = definitions.get(schema["schema_ref"])
+            return None if found is None else why_unhashable(found, definitions)
+        case "list" | "dict" | "set" | "deque":
+            return f"a {schema['type']}"
+        case "typed-dict":
+            return "a dict"
+        case "model" | "dataclass":
+            cls = schema["cls"]
+            return None if cls.__hash__ is not None else f"`{cls.__name__}`, which has no hash,"
+        case "tuple":
+            parts = schema["items_schema"]
+        case "union":
+            parts = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
+        case "tagged-union":
+            parts = [choice for choice in schema["choices"].values() if isinstance(choice, Mapping)]
+        case _:
+            parts = [schema["schema"]] if isinstance(schema.get("schema"), Mapping) else []
+    return next((why for part in parts if (why := why_unhashable(part, definitions)) is not None), None)
+
+
+# ── defaults and examples as JSON ──────────────────────────────────────────────────────────────────────
+
+# Factories that always make the same value, so that the default is a constant.
+_CONSTANT_FACTORIES: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
+_ADDRESSES: Final = (
+    ipaddress.IPv4Address, ipaddress.IPv4Network, ipaddress.IPv4Interface,
+    ipaddress.IPv6Address, ipaddress.IPv6Network, ipaddress.IPv6Interface,
+)  # fmt: skip
+
+
+class Undefined(ValueError):
+    """Why a value has no JSON spelling that stands for it."""
+
+
+def default_json(schema: Mapping[str, Any]) -> str:
+    """The text of a `default` core schema."""
+    if "default" in schema:
+        return write_json(_default(schema["default"]))
+    factory = schema["default_factory"]
+    if factory in _CONSTANT_FACTORIES or (isinstance(factory, type) and issubclass(factory, BaseModel)):
+        return write_json(_default(factory()))
+    raise Undefined(f"its default is made by `{validator_name(factory)}`")
+
+
+def _default(value: Any) -> JsonValue:
+    try:
+        return json_of(value)
+    except Undefined as problem:
+        raise Undefined(f"its default {problem}") from problem
+
+
+def json_of(value: Any) -> JsonValue:
+    """The value as JSON, with the keys that its model is read by. Raises `Undefined`."""
+    match value:
+        case Enum():
+            return json_of(value.value)
+        case Decimal() if not value.is_finite():
+            return _refuse(value)
+        case None | bool() | int() | str() | Decimal():
+            return value
+        case float():
+            return Decimal(repr(value)) if value == value and abs(value) != float("inf") else _refuse(value)
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case datetime.timedelta():
+            return _duration(value)
+        case uuid.UUID() | PurePath() | AnyUrl() | Url():
+            return str(value)
+        case _ if isinstance(value, _ADDRESSES):
+            return str(value)
+        case RootModel():
+            return json_of(value.root)
+        case BaseModel():
+            by_alias = type(value).model_config.get("validate_by_alias") is not False
+            fields = type(value).model_fields
+            return {
+                _key(name, place if by_alias else None): json_of(getattr(value, name)) for name, place in fields.items()
+            }
+        case Mapping():
+            return {str(json_of(key)): json_of(item) for key, item in value.items()}
+        case list() | tuple() | deque():
+            return [json_of(item) for item in value]
+        case set() | frozenset():  # which have another order in each process
+            return sorted(map(json_of, value), key=write_json)
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            known = getattr(value, "__pydantic_fields__", {})
+            names = [place.name for place in dataclasses.fields(value) if place.init]
+            return {_key(name, known.get(name)): json_of(getattr(value, name)) for name in names}
+        case _:
+            return _refuse(value)
+
+
+def _duration(value: datetime.timedelta) -> str:
+    """In days and seconds: years and months, which Pydantic writes, have no one length."""
+    size = abs(value)
+    seconds = f"{size.seconds}.{size.microseconds:06}".rstrip("0").rstrip(".")
+    return f"{'-' if value != size else ''}P{size.days}DT{seconds}S"
+
+
+def _key(name: str, place: FieldInfo | None) -> str:
+    """The key that the field is read by: the first of its aliases that names one."""
+    alias = None if place is None else place.validation_alias
+    for choice in alias.choices if isinstance(alias, AliasChoices) else [alias]:
+        steps = choice.path if isinstance(choice, AliasPath) else [choice]
+        if len(steps) == 1 and isinstance(steps[0], str):
+            return steps[0]
+    return name
+
+
+def _refuse(value: Any) -> JsonValue:
+    raise Undefined(f"{shown(value)} has no JSON spelling")
