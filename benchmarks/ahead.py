@@ -25,7 +25,7 @@ import pastalang
 from pastalang.program.types import Drafts
 from pastalang.runtime.drafts.drafter import EngineDrafter
 from pastalang.runtime.models.source import DTypeName
-from pastalang.training.foretold import table
+from pastalang.training.probe_lines import table
 
 FED = (7, 15)  # besides the last token of a branch
 

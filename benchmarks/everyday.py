@@ -24,7 +24,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Program
 from pastalang.runtime.engine import Engine
-from pastalang.training.decode_eval import decode
+from pastalang.training.evaluation import decode
 from pastalang.values.conversion import Converted
 from pastalang.values.json import JsonValue, parse_json, same_json, write_json
 from pastalang.values.to_source import program_source

@@ -34,7 +34,7 @@ from benchmarks.hpd.programs import TEXT, plans_of
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
-from pastalang.training.decode_eval import decode
+from pastalang.training.evaluation import decode
 from pastalang.training.metrics import Example, Report, evaluate, field_texts
 
 Values: TypeAlias = Mapping[str, str | None]

@@ -16,7 +16,7 @@ from benchmarks.hpd.programs import TEXT, plans_of
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import load_weights
-from pastalang.training.decode_eval import Decoding, Request, decode
+from pastalang.training.evaluation import Decoding, Request, decode
 from pastalang.training.metrics import Counts, Example, Outcome, evaluate, field_texts, judge
 
 CELLS = 16_384

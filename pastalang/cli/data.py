@@ -79,7 +79,7 @@ def command(
     with ctrl_c_exits_at_once():
         refuse_device(device)
         from pastalang.training.data import read_checked
-        from pastalang.training.independence import Judge
+        from pastalang.training.independence import Grader
         from pastalang.training.model_files import read_base
         from pastalang.training.thread_data import Bar, Rejected, Tagged, plain_among, statistics_of, tag_rows
 
@@ -87,7 +87,7 @@ def command(
     bar = None
     if independence is not None:
         refuse_model(name)
-        bar = Bar(Judge(read_base(name).load(device=device, seed=0, lora=None), tokenizer, plan), independence)
+        bar = Bar(Grader(read_base(name).load(device=device, seed=0, lora=None), tokenizer, plan), independence)
     found = list(tag_rows(rows, plan, tokenizer, least=least, annotate=annotate, bar=bar))
     tagged = [one for one in found if isinstance(one, Tagged)]
     refused = [one for one in found if isinstance(one, Rejected)]

@@ -39,7 +39,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.types import Sampling
 
 if TYPE_CHECKING:
-    from pastalang.training.decode_eval import Scored
+    from pastalang.training.evaluation import Scored
     from pastalang.training.metrics import Counts, Report
 
 THREADS = "threads"  # in place of RIGHT: how answers with threads do
@@ -175,7 +175,7 @@ def _run(
     refuse_hub(model)
     with ctrl_c_exits_at_once():
         from pastalang.training.data import read_checked
-        from pastalang.training.decode_eval import prediction_lines, score_rows_by_decoding
+        from pastalang.training.evaluation import prediction_lines, score_rows_by_decoding
 
     rows = read_checked(rows_of(data, columns), plan, note=echo_error)
     engine = load_engine(model, device=device, cells=cells)

@@ -25,7 +25,7 @@ from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
     from pastalang.training.data import Asked, Row
-    from pastalang.training.field_independence import FieldLosses, Lost
+    from pastalang.training.independence import FieldLosses, Lost
 
 _FEW = 20  # rows: intervals of fewer say little
 
@@ -65,7 +65,7 @@ def command(
         refuse_device(device)
         from pastalang.training.data import read_answered
         from pastalang.training.errors import BadRow, BadRows
-        from pastalang.training.field_independence import field_losses
+        from pastalang.training.independence import field_losses
         from pastalang.training.model_files import read_base
 
     read, left_out = read_answered(rows_of(data, columns), plan)
@@ -120,7 +120,7 @@ def _answered(rows: Sequence[Row | Asked], model: Any, tokenizer: Any, plan: Pla
     """The rows with answers, and how many of these are the model's own. Raises `Refused` if none is left."""
     from pastalang.training.data import Row
     from pastalang.training.errors import BadRow
-    from pastalang.training.field_independence import with_own_answers
+    from pastalang.training.independence import with_own_answers
 
     if all(isinstance(row, Row) for row in rows):
         return [row for row in rows if isinstance(row, Row)], 0

@@ -31,7 +31,7 @@ def refuse_plot(picture: Path, *sources: Path | None) -> None:
 def draw_reports(place: Path, reports: Reports) -> None:
     """Draw reports by name, and write their points next to the picture. Raises `Refused`."""
     from pastalang.training.errors import BadData
-    from pastalang.training.trade_off import draw, point_of
+    from pastalang.training.thread_eval import draw, point_of
 
     try:
         points = [point_of(name, _part(report, "reports")) for name, report in reports.items()]
@@ -86,7 +86,7 @@ def read_reports(added: Sequence[str], *, measured: str | None = None) -> Report
     `measured`: the name that the report of this command will have.
     """
     from pastalang.training.errors import BadData
-    from pastalang.training.trade_off import point_of
+    from pastalang.training.thread_eval import point_of
 
     found: dict[str, Mapping[str, Any]] = {}
     for one in added:

@@ -32,8 +32,7 @@ from pastalang.cli.train_methods import (
 from pastalang.cli.train_ppd import train_ppd
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.program.program import AutoBody
-from pastalang.training.preference import Form, Preference
-from pastalang.training.settings import Attention, Decay, LogName, Precision, Settings, TrainingMode
+from pastalang.training.settings import Attention, Decay, Form, LogName, Precision, Preference, Settings, TrainingMode
 
 if TYPE_CHECKING:
     from pastalang.training.fine_tune import Job
@@ -242,7 +241,7 @@ def command(
         from pastalang.training.fine_tune import Job
         from pastalang.training.method import Method, OwnThreads, ParallelValues
         from pastalang.training.model_files import Lora
-        from pastalang.training.space import Masking, SemiAutoregressive
+        from pastalang.training.probe_methods import Masking, SemiAutoregressive
 
     if precision is None:
         precision = _usual_precision(device, is_said=method is not MethodName.PPD and not check)
@@ -319,12 +318,12 @@ def _processes() -> int:
 
 
 def _check(job: Job) -> None:
-    from pastalang.training.fine_tune import Show, gather, needed_memory
+    from pastalang.training.fine_tune import Reporter, gather, needed_memory
 
     show, live = screen()
-    material = gather(job, Show(show, live))
-    echo(material.summary)
-    if needed := needed_memory(job, material):
+    dataset = gather(job, Reporter(show, live))
+    echo(dataset.summary)
+    if needed := needed_memory(job, dataset):
         echo(str(needed))
     echo("all rows can be trained on; nothing was trained")
 
@@ -332,7 +331,7 @@ def _check(job: Job) -> None:
 def _train(job: Job) -> None:
     from pastalang.training.errors import Interrupted, LostProcess, TrainingStopped
     from pastalang.training.fine_tune import fine_tune
-    from pastalang.training.processes import all_processes
+    from pastalang.training.trainer import all_processes
 
     show, live = screen()
     with all_processes(job.device) as (processes, device):

@@ -12,8 +12,7 @@ from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_USAGE, Refused
 from pastalang.cli.long_runs import ctrl_c_asked, screen
 from pastalang.cli.model_source import refuse_hub, refuse_model
 from pastalang.program.program import Program
-from pastalang.training.preference import Preference
-from pastalang.training.settings import Settings
+from pastalang.training.settings import Preference, Settings
 
 if TYPE_CHECKING:
     from pastalang.training.model_files import Lora

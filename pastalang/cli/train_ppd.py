@@ -23,7 +23,7 @@ def train_ppd(
 ) -> None:  # fmt: skip
     """Raises `Refused`. An interrupted run goes on."""
     from pastalang.training.errors import Interrupted
-    from pastalang.training.ppd import PromptJob, PromptTraining, train_prompt_tokens
+    from pastalang.training.probe_methods import PromptJob, PromptTraining, train_prompt_tokens
 
     training = PromptTraining(distances, ensemble, temperature=temperature, samples=samples)
     job = PromptJob(

@@ -31,23 +31,27 @@ from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
-from pastalang.training.batches import Batch, collate
-from pastalang.training.checkpoints import Progress
+from pastalang.training.batches import Batch, collate, logits_of
 from pastalang.training.data import Row
 from pastalang.training.errors import BadData, BadRow, BadRows
-from pastalang.training.forward import logits_of
 from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.method import OwnThreads
 from pastalang.training.metrics import report_on_texts
 from pastalang.training.model_files import Lora, read_base, save
-from pastalang.training.pairwise import Judge, win_loss_ratio
-from pastalang.training.preference import Form, Preference
 from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.row_files import RowFile, fingerprint_of
-from pastalang.training.run_folder import WORK, Stand, check_folder, prepare_folder, stand_of, write_options
-from pastalang.training.run_log import ReportLine
-from pastalang.training.settings import Settings
-from pastalang.training.thread_eval import Score, parts_of, verdict_for
+from pastalang.training.run_folder import (
+    WORK,
+    Progress,
+    ReportLine,
+    Stand,
+    check_folder,
+    prepare_folder,
+    stand_of,
+    write_options,
+)
+from pastalang.training.settings import Form, Preference, Settings
+from pastalang.training.thread_eval import Judge, Score, parts_of, verdict_for, win_loss_ratio
 from pastalang.training.thread_text import read_thread_text, tags_apart
 from pastalang.training.trainer import train
 
@@ -385,7 +389,7 @@ def train_round(
 ) -> Progress:  # fmt: skip
     """Sample, pair, train, save. An interrupted round goes on. Raises `BadData`, `BadRows`, `Interrupted` and more."""
     check_folder(round.out, overwrite=round.overwrite)
-    [plan], reading = round.method.exams().values(), round.method.read(round.data)
+    [plan], reading = round.method.evaluated_plans().values(), round.method.read(round.data)
     if reading.problems:
         raise BadRows(reading.problems, rows=reading.count)
     base = read_base(round.model)

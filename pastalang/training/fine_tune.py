@@ -20,26 +20,35 @@ from pastalang.errors import PastaError
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.probe_tokens import Kind
-from pastalang.training.batches import PackedBatches, too_long
-from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
-from pastalang.training.data import Reading, Row
+from pastalang.training.batches import PackedBatches, attend_in_blocks, check_flex, loss_of, too_long
+from pastalang.training.data import FEWEST, Reading, Row, held_out
 from pastalang.training.errors import BadData, BadRow, leave_out_or_refuse
-from pastalang.training.exam import BATCH as EXAM_BATCH
-from pastalang.training.exam import Exam, Score
-from pastalang.training.foretold import table
-from pastalang.training.forward import attend_in_blocks, check_flex, loss_of
-from pastalang.training.hold_out import FEWEST, held_out
+from pastalang.training.evaluation import BATCH as EVALUATION_BATCH
+from pastalang.training.evaluation import Evaluation, Score
 from pastalang.training.memory import Forecast, Shape, Unforeseen, forecast, give_back_freed_memory
-from pastalang.training.method import Method
+from pastalang.training.method import Method, OnDone, Recording, Variants, record_rows
 from pastalang.training.model_files import Base, Lora, read_base, save
-from pastalang.training.processes import ALONE, Processes
-from pastalang.training.recorded_rows import OnDone, Recording, Variants, record_rows
+from pastalang.training.probe_lines import table
+from pastalang.training.probe_methods import ASKED, Masks, masks_of
 from pastalang.training.row_files import RowFile, fingerprint_of
-from pastalang.training.run_folder import ROWS, WORK, check_folder, prepare_folder, write_options
-from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines, check_logs
+from pastalang.training.run_folder import (
+    ROWS,
+    WORK,
+    Checkpoints,
+    Metrics,
+    Progress,
+    ReportLine,
+    Step,
+    StepLines,
+    check_folder,
+    check_logs,
+    fingerprint_of_weights,
+    prepare_folder,
+    put_weights,
+    write_options,
+)
 from pastalang.training.settings import Attention, LogName, Precision, Settings
-from pastalang.training.space import ASKED, Masks, masks_of
-from pastalang.training.trainer import Judge, OnStep, train
+from pastalang.training.trainer import ALONE, Grader, OnStep, Processes, train
 from pastalang.values.describe import counted
 
 _BEFORE = "before.json"
@@ -78,7 +87,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class Reporter:
     """Where a run reports. A `live` line replaces the one before it."""
 
     report: ReportLine = print
@@ -90,7 +99,7 @@ class Show:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class Dataset:
     """What is trained on and what is validated with. `settings` are those of the job, with its epochs as steps.
 
     `asked`: rows that show what `masks` foretell.
@@ -98,7 +107,7 @@ class Material:
 
     base: Base
     batches: PackedBatches
-    exam_rows: tuple[Row, ...]
+    validation_rows: tuple[Row, ...]
     asked: tuple[Row, ...]
     masks: Masks | None
     settings: Settings
@@ -114,7 +123,7 @@ def fine_tune(
 
     With several `processes`, each of them calls this, with a device of its own. The first one reports.
     """
-    show = Show(report, live) if processes.is_first else Show(lambda _: None)
+    reporter = Reporter(report, live) if processes.is_first else Reporter(lambda _: None)
     check_logs(job.logs)
     if job.lora is not None:
         job.lora.check()
@@ -127,35 +136,39 @@ def fine_tune(
                 f"{processes.count} processes share the lines of a batch: pass --rows {processes.count}, or more"
             )
     with _no_folder_if_refused(job.out) if processes.is_first else nullcontext():
-        material = processes.first_then_others(lambda: gather(job, show, cache=job.out / WORK / ROWS))
+        dataset = processes.first_then_others(lambda: gather(job, reporter, cache=job.out / WORK / ROWS))
         precision = job.settings.precision
-        show.report(material.summary)
-        if needed := needed_memory(job, material, processes):
-            show.report(str(needed))
+        reporter.report(dataset.summary)
+        if needed := needed_memory(job, dataset, processes):
+            reporter.report(str(needed))
             if needed.is_scarce:
                 give_back_freed_memory()
-        model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora, precision=precision)
+        model = dataset.base.load(device=job.device, seed=job.settings.seed, lora=job.lora, precision=precision)
         if job.attention is Attention.FLEX:
             attend_in_blocks(model)
-        if material.masks is not None:
-            material.masks.put_into(model)
-        identity = _identity(job, material, model)
-    run = _Run(job, material, model, identity, show, processes)
+        if dataset.masks is not None:
+            dataset.masks.put_into(model)
+        identity = _identity(job, dataset, model)
+    run = _Run(job, dataset, model, identity, reporter, processes)
     if not processes.is_first:
         return run.follow(is_stopped)
     prepare_folder(job.out, overwrite=job.overwrite)
     return run.all(is_stopped)
 
 
-def gather(job: Job, show: Show, *, cache: Path | None = None) -> Material:
+def gather(job: Job, reporter: Reporter, *, cache: Path | None = None) -> Dataset:
     """Read, check and record the rows. Trains nothing, and needs no weights. Raises `BadRows` with all bad ones."""
-    readings = [_accepted(job.method.read(path), job, show) for path in (job.data, job.validation) if path is not None]
+    readings = [
+        _accepted(job.method.read(path), job, reporter) for path in (job.data, job.validation) if path is not None
+    ]
     base = read_base(job.model)
     recording = Recording(job.method, base.tokenizer, base.window)
-    given, *others = [_recorded(reading, recording, job, base, show, cache) for reading in readings]
+    given, *others = [_recorded(reading, recording, job, base, reporter, cache) for reading in readings]
     chosen = held_out([row for row, _ in given], 0.0 if others else job.held_out)
-    exam_rows = tuple(row for row, _ in others[0]) if others else tuple(given[number][0] for number in sorted(chosen))
-    if not exam_rows and (job.needs_judge or job.settings.patience):
+    validation_rows = (
+        tuple(row for row, _ in others[0]) if others else tuple(given[number][0] for number in sorted(chosen))
+    )
+    if not validation_rows and (job.needs_judge or job.settings.patience):
         raise BadData(
             f"--patience and --judge-every need rows for validation: pass --validation, or {FEWEST} rows and more as "
             "--data, of which a part is held out"
@@ -165,28 +178,28 @@ def gather(job: Job, show: Show, *, cache: Path | None = None) -> Material:
     masks = masks_of(job.method, base, job.settings.seed)
     batches = PackedBatches(variants, rows=job.rows, length=length, seed=job.settings.seed, adding=masks)
     settings = _settings(job, batches)
-    summary = _summary(job, variants, batches, settings, exam_rows)
-    asked = exam_rows or tuple(row for row, _ in given[:ASKED])
-    return Material(base, batches, exam_rows, asked, masks, settings, length, summary)
+    summary = _summary(job, variants, batches, settings, validation_rows)
+    asked = validation_rows or tuple(row for row, _ in given[:ASKED])
+    return Dataset(base, batches, validation_rows, asked, masks, settings, length, summary)
 
 
-def _accepted(reading: Reading, job: Job, show: Show) -> Reading:
+def _accepted(reading: Reading, job: Job, reporter: Reporter) -> Reading:
     if reading.left_out:
-        show.report(reading.unused)
-    leave_out_or_refuse(reading.problems, rows=reading.count, skip_bad=job.skip_bad, report=show.report)
+        reporter.report(reading.unused)
+    leave_out_or_refuse(reading.problems, rows=reading.count, skip_bad=job.skip_bad, report=reporter.report)
     return reading
 
 
 def _recorded(
-    reading: Reading, recording: Recording, job: Job, base: Base, show: Show, cache: Path | None
+    reading: Reading, recording: Recording, job: Job, base: Base, reporter: Reporter, cache: Path | None
 ) -> list[tuple[Row, Variants]]:
     """The rows that can be taught, with their recordings."""
     rows = reading.rows
-    on_done = show.progress_of("recording rows", len(rows))
+    on_done = reporter.progress_of("recording rows", len(rows))
     found = record_rows(rows, recording, cache=cache, workers=job.workers, on_done=on_done)
     problems = [one if isinstance(one, BadRow) else _misfit(one, job.length, base.last_position) for one in found]
     bad = [problem for problem in problems if problem is not None]
-    leave_out_or_refuse(bad, rows=reading.count, skip_bad=job.skip_bad, report=show.report)
+    leave_out_or_refuse(bad, rows=reading.count, skip_bad=job.skip_bad, report=reporter.report)
     pairs = zip(rows, found, problems, strict=True)
     return [(row, one) for row, one, problem in pairs if problem is None and not isinstance(one, BadRow)]
 
@@ -217,29 +230,29 @@ def _settings(job: Job, batches: PackedBatches) -> Settings:
 
 
 def _summary(
-    job: Job, variants: Sequence[Variants], batches: PackedBatches, settings: Settings, exam_rows: Sequence[Row]
+    job: Job, variants: Sequence[Variants], batches: PackedBatches, settings: Settings, validation_rows: Sequence[Row]
 ) -> str:
     lines, steps = batches.lines(0), batches.steps_of(1, accumulation=settings.accumulation)
-    judged = f"{counted(len(exam_rows), 'row')} for validation" if exam_rows else "no rows for validation"
+    judged = f"{counted(len(validation_rows), 'row')} for validation" if validation_rows else "no rows for validation"
     return (
         f"{counted(len(variants), 'row')} = {counted(lines, 'line')} = {counted(steps, 'step')} an epoch; "
         f"{counted(settings.steps, 'step')} = {settings.steps / steps:.1f} epochs; {judged}"
     )
 
 
-def needed_memory(job: Job, material: Material, processes: Processes = ALONE) -> Forecast | Unforeseen | None:
+def needed_memory(job: Job, dataset: Dataset, processes: Processes = ALONE) -> Forecast | Unforeseen | None:
     """What each process of the run will need. None: the model is too small for that to matter."""
-    settings, base = job.settings, material.base
+    settings, base = job.settings, dataset.base
     make = partial(base.without_weights, job.lora, settings.precision)
     try:
         with torch.device("meta"):
             weights = sum(one.numel() for one in make().parameters())
         if weights < _LARGE:
             return None
-        batches = material.batches
+        batches = dataset.batches
         rows, predicted = (-(-whole // processes.count) for whole in (job.rows, batches.most_predicted()))
         shape = Shape(rows, batches.widest(), predicted, base.window is not None)
-        answered = base.cache_bytes(EXAM_BATCH * material.length) if material.exam_rows else 0
+        answered = base.cache_bytes(EVALUATION_BATCH * dataset.length) if dataset.validation_rows else 0
         device = torch.device(job.device or default_device())
         return forecast(make, shape, settings, device, more=answered, processes=processes.count)
     except PastaError:
@@ -248,18 +261,18 @@ def needed_memory(job: Job, material: Material, processes: Processes = ALONE) ->
         return Unforeseen(type(problem).__name__)
 
 
-def _identity(job: Job, material: Material, model: Any) -> dict[str, str]:
+def _identity(job: Job, dataset: Dataset, model: Any) -> dict[str, str]:
     """Equal for two runs if one may go on with the other."""
-    lora, held_out = job.lora, len(material.exam_rows)
+    lora, held_out = job.lora, len(dataset.validation_rows)
     validation = fingerprint_of(job.validation) if job.validation else f"{held_out} held out" if held_out else "none"
     return {
         **job.method.identity,
         "model": fingerprint_of_weights(model),
-        "tokenizer": vocabulary_of(material.base.tokenizer).fingerprint,
+        "tokenizer": vocabulary_of(dataset.base.tokenizer).fingerprint,
         "data": fingerprint_of(job.data),
         "validation": validation,
         "rows": str(job.rows),
-        "length": str(material.length),
+        "length": str(dataset.length),
         "attention": job.attention.value,
         "lora": "none" if lora is None else str(lora),
     }
@@ -281,50 +294,60 @@ class _Run:
     """A run whose folder is made: training, saving, and the scores before and after."""
 
     def __init__(
-        self, job: Job, material: Material, model: Any, identity: Mapping[str, str], show: Show, processes: Processes
+        self,
+        job: Job,
+        dataset: Dataset,
+        model: Any,
+        identity: Mapping[str, str],
+        reporter: Reporter,
+        processes: Processes,
     ) -> None:
-        self._job, self._material, self._model = job, material, model
-        self._identity, self._show, self._processes = identity, show, processes
+        self._job, self._dataset, self._model = job, dataset, model
+        self._identity, self._reporter, self._processes = identity, reporter, processes
         self._work = job.out / WORK
         self._metrics = Metrics(self._work, job.logs, about=job.options)
         self._step = 0
 
     def all(self, is_stopped: Callable[[], bool]) -> Progress:
-        exam = self._exam()
-        found = Checkpoints(self._work, {**self._identity, **self._material.settings.identity}).latest()
+        evaluation = self._evaluation()
+        found = Checkpoints(self._work, {**self._identity, **self._dataset.settings.identity}).latest()
         self._step = found.progress.step if found else 0
         write_options(self._job.out, self._job.options or {}, self._identity)
         self._metrics.begin_after(self._step)
         try:
-            if exam is not None and found is None:
-                self._write_before(exam.scores(self._model))
-            judge = None if exam is None else partial(self._judge, exam)
-            progress = self._train(judge, self._on_step(StepLines(self._show.report, self._show.live)), is_stopped)
+            if evaluation is not None and found is None:
+                self._write_before(evaluation.scores(self._model))
+            judge = None if evaluation is None else partial(self._judge, evaluation)
+            progress = self._train(
+                judge, self._on_step(StepLines(self._reporter.report, self._reporter.live)), is_stopped
+            )
             self._save(progress)
-            self._show.report(f"saved to {self._job.out}")
+            self._reporter.report(f"saved to {self._job.out}")
             return progress
         finally:
             self._metrics.close()
 
     def follow(self, is_stopped: Callable[[], bool]) -> Progress:
         """For a process that is not the first: it trains, and keeps nothing. The first one's scores are taken."""
-        return self._train((lambda _: 0.0) if self._material.exam_rows else None, lambda _: None, is_stopped)
+        return self._train((lambda _: 0.0) if self._dataset.validation_rows else None, lambda _: None, is_stopped)
 
-    def _train(self, judge: Judge | None, on_step: OnStep, is_stopped: Callable[[], bool]) -> Progress:
-        processes, batches, masks = self._processes, self._material.batches, self._material.masks
+    def _train(self, judge: Grader | None, on_step: OnStep, is_stopped: Callable[[], bool]) -> Progress:
+        processes, batches, masks = self._processes, self._dataset.batches, self._dataset.masks
         return train(
-            self._model, partial(batches.share, processes.rank, processes.count), self._material.settings, self._work,
-            identity=self._identity, judge=judge, report=self._show.report, on_step=on_step, is_stopped=is_stopped,
+            self._model, partial(batches.share, processes.rank, processes.count), self._dataset.settings, self._work,
+            identity=self._identity, judge=judge, report=self._reporter.report, on_step=on_step, is_stopped=is_stopped,
             processes=processes, loss=loss_of if masks is None else masks.loss,
         )  # fmt: skip
 
-    def _exam(self) -> Exam | None:
-        rows = self._material.exam_rows
-        return self._exam_of(rows) if rows else None
+    def _evaluation(self) -> Evaluation | None:
+        rows = self._dataset.validation_rows
+        return self._evaluation_of(rows) if rows else None
 
-    def _exam_of(self, rows: Sequence[Row]) -> Exam:
-        material = self._material
-        return Exam(rows, self._job.method.exams(), material.base.tokenizer, max(8192, 4 * material.length))
+    def _evaluation_of(self, rows: Sequence[Row]) -> Evaluation:
+        dataset = self._dataset
+        return Evaluation(
+            rows, self._job.method.evaluated_plans(), dataset.base.tokenizer, max(8192, 4 * dataset.length)
+        )
 
     def _on_step(self, lines: StepLines) -> Callable[[Step], None]:
         def taken(step: Step) -> None:
@@ -334,16 +357,18 @@ class _Run:
 
         return taken
 
-    def _judge(self, exam: Exam, model: Any) -> float:
-        scores = exam.scores(model, self._job.method.judged)
+    def _judge(self, evaluation: Evaluation, model: Any) -> float:
+        scores = evaluation.scores(model, self._job.method.judged)
         self._metrics.validation(self._step, {name: score.as_data() for name, score in scores.items()})
-        self._show.report(f"step {self._step}: F1 " + ", ".join(f"{one.f1:.2f} {name}" for name, one in scores.items()))
-        f1, masks = sum(score.f1 for score in scores.values()) / len(scores) / 100, self._material.masks
-        return f1 if masks is None else masks.score(f1, model, exam, self._show.report)
+        self._reporter.report(
+            f"step {self._step}: F1 " + ", ".join(f"{one.f1:.2f} {name}" for name, one in scores.items())
+        )
+        f1, masks = sum(score.f1 for score in scores.values()) / len(scores) / 100, self._dataset.masks
+        return f1 if masks is None else masks.score(f1, model, evaluation, self._reporter.report)
 
     def _save(self, progress: Progress) -> None:
         """The best weights, in the type that the model came in; their scores are those of what is saved."""
-        job, base = self._job, self._material.base
+        job, base = self._job, self._dataset.base
         best = Checkpoints(self._work, {}).best(progress)
         if best is not None:
             put_weights(self._model, best)
@@ -352,19 +377,19 @@ class _Run:
             self._model, base.tokenizer, job.method.note(), job.out, dtype=base.dtype, adapter=adapter,
             besides=self._mask_token(),
         )  # fmt: skip
-        exam = self._exam()
-        if exam is not None:
+        evaluation = self._evaluation()
+        if evaluation is not None:
             is_small = job.lora is not None and (job.lora.is_four_bit or job.settings.precision is Precision.BFLOAT16)
-            self._report_scores(exam.scores(saved if is_small else saved.float()))
+            self._report_scores(evaluation.scores(saved if is_small else saved.float()))
 
     def _mask_token(self) -> Callable[[Any], None] | None:
         """Take it out of the model, and say how good it is. Gives what saves it next to the weights."""
-        masks = self._material.masks
+        masks = self._dataset.masks
         if masks is None:
             return None
-        accuracy = masks.accuracy(self._model, self._exam_of(self._material.asked))
+        accuracy = masks.accuracy(self._model, self._evaluation_of(self._dataset.asked))
         for line in table(accuracy):
-            self._show.report(line)
+            self._reporter.report(line)
         token = masks.take_from(self._model, accuracy)
         return lambda saved: token.save(self._job.out, saved, Kind.SPACE)
 
@@ -374,7 +399,7 @@ class _Run:
         (self._work / _BEFORE).write_text(json.dumps(found), encoding="utf-8")
 
     def _report_scores(self, after: Mapping[str, Score]) -> None:
-        """A table of F1: before, after, for every exam, and for every field of the first one."""
+        """A table of F1: before, after, for every evaluation, and for every field of the first one."""
         try:
             before = json.loads((self._work / _BEFORE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -388,6 +413,6 @@ class _Run:
         known = before.get(first, {}).get("fields", {})
         rows += [(f"  {name} ({first})", known.get(name), f1) for name, f1 in found[first]["fields"].items()]
         width = max(len(name) for name, *_ in rows)
-        self._show.report(f"{'F1':<{width}}  before   after")
+        self._reporter.report(f"{'F1':<{width}}  before   after")
         for name, old, new in rows:
-            self._show.report(f"{name:<{width}}  {'' if old is None else f'{old:.2f}':>6}  {new:>6.2f}")
+            self._reporter.report(f"{name:<{width}}  {'' if old is None else f'{old:.2f}':>6}  {new:>6.2f}")

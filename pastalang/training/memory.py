@@ -21,11 +21,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
-from pastalang.training.batches import Batch
-from pastalang.training.forward import loss_of
-from pastalang.training.masters import Masters
+from pastalang.training.batches import Batch, loss_of
 from pastalang.training.settings import Precision, Settings
-from pastalang.training.trainer import autocast, keep_few_activations, trained
+from pastalang.training.trainer import Masters, autocast, keep_few_activations, trained
 
 _MMAP_THRESHOLD: Final = -3  # the name of a setting in malloc.h
 _GIVEN_BACK: Final = 1 << 20  # bytes of an allocation

@@ -28,6 +28,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import TypeAlias
 
+import numpy as np
+
 from pastalang.training.data import ACCEPTED, CATEGORY, VALUE, read_rows
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.row_files import RowFile, name_of
@@ -380,3 +382,19 @@ def _flat(path: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
 def _step(key: str) -> str:
     """A key as a step of a path, in quotation marks where it would read as several."""
     return key if key and not any(mark in key for mark in '."[') else json.dumps(key, ensure_ascii=False)
+
+
+# ── intervals ───────────────────────────────────────────────────────────────────────────────────────────────
+
+Interval: TypeAlias = tuple[float, float]
+
+_RESAMPLES = 1000
+
+
+def interval_of_mean(values: Sequence[float]) -> Interval:
+    """What holds 95 % of the means of resampled values."""
+    if len(values) < 2:
+        return (values[0], values[0]) if len(values) else (0.0, 0.0)
+    random, array = np.random.default_rng(0), np.array(values, dtype=np.float64)
+    means = np.sort(array[random.integers(0, len(array), (_RESAMPLES, len(array)))].mean(axis=1))
+    return float(means[int(0.025 * _RESAMPLES)]), float(means[int(0.975 * _RESAMPLES) - 1])

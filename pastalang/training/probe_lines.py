@@ -10,7 +10,7 @@ say what the model says there:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache
 
 from pastalang.runtime.models.cache_argument import cache_argument
-from pastalang.runtime.models.probe_tokens import with_probe_tokens
-from pastalang.training.batches import collate, pack
-from pastalang.training.forward import logits_of, masks_of
+from pastalang.runtime.models.probe_tokens import BUCKETS, EDGES, MIDDLES, Accuracy, with_probe_tokens
+from pastalang.training.batches import collate, logits_of, masks_of, pack
 from pastalang.training.recording import IGNORED, Sees, TrainingRow
 
 TAUGHT: Final = 64  # tokens of the model's distribution that are kept at each place, the likeliest ones
@@ -89,7 +88,7 @@ class Hosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProbeLine:
     """Rows one after another, none of which sees another, and the hosts in them."""
 
     rows: tuple[TrainingRow, ...]
@@ -100,17 +99,17 @@ class Line:
         return any(row.sees_near is not None for row in self.rows)
 
     @staticmethod
-    def of(rows: Sequence[TrainingRow], distances: int) -> Line:
+    def of(rows: Sequence[TrainingRow], distances: int) -> ProbeLine:
         hosts, start = [], 0
         for row in rows:
             for host in hosts_of(row, distances):
                 hosts.append(Host(tuple(start + place for place in host.places), host.drawn))
             start += len(row)
-        return Line(tuple(rows), tuple(hosts))
+        return ProbeLine(tuple(rows), tuple(hosts))
 
 
-def lines_of(rows: Sequence[TrainingRow], *, length: int, distances: int) -> list[Line]:
-    found = (Line.of(line, distances) for line in pack(rows, length))
+def lines_of(rows: Sequence[TrainingRow], *, length: int, distances: int) -> list[ProbeLine]:
+    found = (ProbeLine.of(line, distances) for line in pack(rows, length))
     return [line for line in found if line.hosts]
 
 
@@ -152,7 +151,7 @@ class ProbeBatches:
     """
 
     def __init__(
-        self, lines: Sequence[Line], *, length: int, distances: int, ensemble: int, vocabulary: int, size: int,
+        self, lines: Sequence[ProbeLine], *, length: int, distances: int, ensemble: int, vocabulary: int, size: int,
         hosts: int, seed: int,
     ) -> None:  # fmt: skip
         self._lines, self._length, self._seed = lines, length, seed
@@ -208,7 +207,7 @@ class ProbeBatches:
 class _Context:
     """The numbers of a line."""
 
-    def __init__(self, line: Line, length: int) -> None:
+    def __init__(self, line: ProbeLine, length: int) -> None:
         self.visible = np.zeros((length, length), dtype=np.bool_)
         self.positions = np.zeros(length, dtype=np.int64)
         self._near = self.visible.copy() if line.is_windowed else None
@@ -254,7 +253,7 @@ class Computed:
 class Contexts:
     """Lines in a model whose weights do not change: computed once, as long as `most` bytes hold them."""
 
-    def __init__(self, model: Any, lines: Sequence[Line], *, length: int, most: int) -> None:
+    def __init__(self, model: Any, lines: Sequence[ProbeLine], *, length: int, most: int) -> None:
         self._model, self._lines, self._length = model, lines, length
         self._known: OrderedDict[int, Computed] = OrderedDict()
         self._left = most
@@ -314,3 +313,58 @@ def distillation(model: Any, rows: Tensor, batch: ProbeBatch, contexts: Contexts
     costs = (wanted.exp() * (wanted - found[where].gather(1, likeliest))).sum(dim=-1)
     weights = decay ** distances.to(costs.dtype)
     return (costs * weights).sum() / weights.sum()
+
+
+# ── accuracy ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_TOP: Final = 8  # ranks of which the accuracy is measured: as many as decoding considers
+_DOUBT: Final = 8  # what is believed of a bucket counts like so many predictions
+
+
+class Tally:
+    """Counts how often predictions are right, at each distance."""
+
+    def __init__(self, distances: int) -> None:
+        self._top = torch.zeros(distances, _TOP)
+        self._judged = torch.zeros(distances)
+        self._runs, self._hosts = torch.zeros(distances), 0
+        self._right, self._seen = torch.zeros(distances, BUCKETS), torch.zeros(distances, BUCKETS)
+
+    def add(self, drawn: Tensor, logits: Tensor) -> None:
+        """`logits` (lines, hosts, distances, vocabulary) have to predict `drawn` (lines, hosts, distances). Where the
+        type forced the token (`IGNORED`), nothing is judged, and a run of right ones goes on."""
+        known = drawn != IGNORED
+        found = torch.softmax(logits.float(), dim=-1).topk(_TOP, dim=-1)
+        is_drawn = (found.indices == drawn[..., None]).cpu()
+        known, chances = known.cpu(), found.values.cpu()
+        right = is_drawn[..., 0]
+        self._judged += known.sum(dim=(0, 1))
+        self._top += (is_drawn.cumsum(dim=-1) * known[..., None]).sum(dim=(0, 1))
+        in_a_row = (right | ~known).long().cumprod(dim=-1).bool()
+        self._runs += (in_a_row & known).sum(dim=(0, 1))
+        self._hosts += known.shape[0] * known.shape[1]
+        buckets = torch.bucketize(chances, torch.tensor(EDGES), right=True)
+        for distance in range(known.shape[-1]):
+            where = known[..., distance]
+            chosen = buckets[..., distance, :][where].flatten()
+            self._seen[distance] += torch.bincount(chosen, minlength=BUCKETS)
+            hits = is_drawn[..., distance, :][where].flatten().float()
+            self._right[distance] += torch.bincount(chosen, weights=hits, minlength=BUCKETS)
+
+    @property
+    def accuracy(self) -> Accuracy:
+        by_chance = (self._right + _DOUBT * torch.tensor(MIDDLES)) / (self._seen + _DOUBT)
+        top = self._top / self._judged.clamp(min=1)[:, None]
+        runs = self._runs / max(1, self._hosts)
+        return Accuracy(_rounded(top), _rounded(runs[None])[0], _rounded(by_chance))
+
+
+def _rounded(numbers: Tensor) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(round(float(one), 4) for one in row) for row in numbers)
+
+
+def table(accuracy: Accuracy) -> Iterator[str]:
+    yield "tokens ahead  right  among 5  right in a row"
+    for distance, (top, run) in enumerate(zip(accuracy.top, accuracy.runs, strict=True), start=1):
+        yield f"{distance:>12}  {top[0]:>5.2f}  {top[4]:>7.2f}  {run:>14.2f}"

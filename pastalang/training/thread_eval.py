@@ -2,16 +2,27 @@
 
 theoretical   tokens of the answer written without threads, for each pass on the longest path through the threads
 realised      seconds without threads, for each second with them; needs a model that answers without threads
+trade-off     reports as points, and their picture; a line joins the points that no other one beats
+
+A judge gets the inputs and two answers and returns which is better: `first`, `second` or `tie`, alone or with its
+confidence between 0 and 1. Judges prefer what stands in one place, and what is longer. So a pair is won only if it is
+won in both places, and the win rate at equal lengths is what a logistic curve over the difference of lengths says of
+answers that are equally long.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
 from pastalang.errors import PastaError
 from pastalang.plan.plan import THREAD, Plan
@@ -23,9 +34,7 @@ from pastalang.runtime.result import FieldResult, Result
 from pastalang.runtime.trace import ROOT_LANE
 from pastalang.training.data import Row
 from pastalang.training.errors import BadData, raised
-from pastalang.training.likelihood import Interval, interval_of_mean
-from pastalang.training.metrics import report_on_texts
-from pastalang.training.pairwise import Judge, Verdict, WinRate, verdict_on, win_rate
+from pastalang.training.metrics import Interval, interval_of_mean, report_on_texts
 
 Parts: TypeAlias = Mapping[str, tuple[float, float]]  # of an answer: how many parts of each kind are right, of how many
 Score: TypeAlias = Callable[[Mapping[str, Any], str], Parts]  # of the inputs and the text of the answer
@@ -397,3 +406,249 @@ def _mean(values: Any) -> float:
 
 def _exp(interval: Interval) -> Interval:
     return math.exp(interval[0]), math.exp(interval[1])
+
+
+# ── pairs of answers ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+Judge: TypeAlias = Callable[[Mapping[str, Any], str, str], str | tuple[str, float]]
+
+FIRST, SECOND, TIE = "first", "second", "tie"
+_VERDICTS: Final = (FIRST, SECOND, TIE)
+_LEAST_LOSS: Final = 0.1
+_RESAMPLES: Final = 200
+_STEPS: Final = 25  # of Newton's method, which needs about five
+_CLOSE: Final = 1e-9  # a step that changes nothing any more
+_HELD: Final = 1e-3  # what keeps the slope finite where all longer answers win
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`share` of the win: 1, 0.5 for a tie, or 0. `longer`: by how many characters the answer is longer.
+
+    `won` and `lost` are the confidence of the judge in the orders in which the answer was better, and was worse.
+    """
+
+    share: float
+    is_consistent: bool
+    longer: int
+    won: float = 0.0
+    lost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class WinRate:
+    """`inconsistent` pairs, which are ties, were judged differently in the two orders."""
+
+    pairs: int
+    wins: int
+    ties: int
+    inconsistent: int
+    rate: float
+    interval: Interval
+    at_equal_lengths: float
+    at_equal_lengths_interval: Interval
+
+
+def verdict_on(judge: Judge, inputs: Mapping[str, Any], answer: str, other: str) -> Verdict:
+    """Raises `BadData` if the judge fails, and for what is no verdict."""
+    once, sure_once = _asked(judge, inputs, answer, other)
+    again, sure_again = _asked(judge, inputs, other, answer)
+    is_won, is_lost = (once, again) == (FIRST, SECOND), (once, again) == (SECOND, FIRST)
+    return Verdict(
+        share=1.0 if is_won else 0.0 if is_lost else 0.5,
+        is_consistent=is_won or is_lost or once == again == TIE,
+        longer=len(answer) - len(other),
+        won=sure_once * (once == FIRST) + sure_again * (again == SECOND),
+        lost=sure_once * (once == SECOND) + sure_again * (again == FIRST),
+    )
+
+
+def _asked(judge: Judge, inputs: Mapping[str, Any], first: str, second: str) -> tuple[str, float]:
+    """The verdict, and how sure the judge is of it: wholly, if it does not say."""
+    try:
+        found = judge(dict(inputs), first, second)
+    except Exception as problem:
+        raise BadData(f"the judge raises {raised(problem)}") from problem
+    match found:
+        case str(verdict) if verdict in _VERDICTS:
+            return verdict, 1.0
+        case (str(verdict), int() | float() as confidence) if verdict in _VERDICTS and 0 <= confidence <= 1:
+            return verdict, float(confidence)
+    raise BadData(
+        f"the judge returns first, second or tie, or one of them with a confidence between 0 and 1, not {found!r:.60}"
+    )
+
+
+def win_loss_ratio(verdicts: Sequence[Verdict]) -> float:
+    """The confidence in wins for each of that in losses. Few losses count as a tenth of a sure one, so that the ratio
+    stays finite."""
+    return sum(one.won for one in verdicts) / max(_LEAST_LOSS, sum(one.lost for one in verdicts))
+
+
+def win_rate(verdicts: Sequence[Verdict]) -> WinRate | None:
+    """None without verdicts."""
+    if not verdicts:
+        return None
+    shares = np.array([one.share for one in verdicts])
+    longer = np.array([one.longer for one in verdicts], dtype=np.float64)
+    random = np.random.default_rng(0)
+    draws = random.integers(0, len(shares), (_RESAMPLES, len(shares)))
+    controlled = sorted(_at_equal_lengths(shares[draw], longer[draw]) for draw in draws)
+    return WinRate(
+        pairs=len(verdicts),
+        wins=sum(one.share == 1 for one in verdicts),
+        ties=sum(one.share == 0.5 for one in verdicts),
+        inconsistent=sum(not one.is_consistent for one in verdicts),
+        rate=float(shares.mean()),
+        interval=interval_of_mean(shares.tolist()),
+        at_equal_lengths=_at_equal_lengths(shares, longer),
+        at_equal_lengths_interval=(controlled[int(0.025 * _RESAMPLES)], controlled[int(0.975 * _RESAMPLES) - 1]),
+    )
+
+
+def _at_equal_lengths(shares: NDArray[np.float64], longer: NDArray[np.float64]) -> float:
+    """The rate where a logistic curve over the difference of lengths crosses zero.
+
+    Half a win and half a loss at equal lengths are added, so that it stays finite where one side wins everything.
+    """
+    spread = float(longer.std()) or 1.0
+    x = np.column_stack([np.ones(len(longer) + 1), np.append(np.tanh(longer / spread), 0.0)])
+    y, held = np.append(shares, 0.5), np.diag([0.0, _HELD])
+    weights = np.zeros(2)
+    for _ in range(_STEPS):
+        p = 1 / (1 + np.exp(-x @ weights))
+        slope = x.T @ (y - p) - held @ weights
+        curve = x.T @ (x * (p * (1 - p))[:, None]) + held + 1e-9 * np.eye(2)
+        step = np.linalg.solve(curve, slope)
+        weights += step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < _CLOSE:
+            break
+    return 1 / (1 + math.exp(-float(weights[0])))
+
+
+# ── the trade-off ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_WIDTH, _HEIGHT = 1280, 800
+_LEFT, _RIGHT, _TOP, _BOTTOM = 130, 60, 90, 110
+_INK, _GREY, _BEST, _OTHER = "#222222", "#dddddd", "#0b6e4f", "#8a8a8a"
+_LINES: Final = 5  # of the grid in each direction, about
+_Axis: TypeAlias = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`speed` is the theoretical speed-up; `quality_of` says what `quality` is, between 0 and 1."""
+
+    name: str
+    speed: float
+    speed_interval: Interval
+    quality_of: str
+    quality: float
+    quality_interval: Interval
+
+
+def point_of(name: str, report: Mapping[str, Any]) -> Point:
+    """Of a report as data. Raises `BadData` for what is not one."""
+    try:
+        point = Point(
+            name, float(report["theoretical"]), _interval(report["theoretical_interval"]), str(report["quality_of"]),
+            float(report["quality"]), _interval(report["quality_interval"]),
+        )  # fmt: skip
+        if not all(map(math.isfinite, (point.speed, *point.speed_interval, point.quality, *point.quality_interval))):
+            raise ValueError("a figure is not finite")
+        return point
+    except (KeyError, TypeError, ValueError) as problem:
+        raise BadData(f"{name} is not a report of `pasta evaluate threads --out`") from problem
+
+
+def best_of(points: Sequence[Point]) -> list[Point]:
+    """The points that no other one beats in one of the two and equals in the other, from slow to fast."""
+    best = [one for one in points if not any(_beats(other, one) for other in points)]
+    return sorted(best, key=lambda one: (one.speed, one.quality))
+
+
+def _beats(one: Point, other: Point) -> bool:
+    at_least = one.speed >= other.speed and one.quality >= other.quality
+    return at_least and (one.speed, one.quality) != (other.speed, other.quality)
+
+
+def _interval(found: Any) -> Interval:
+    low, high = found
+    return float(low), float(high)
+
+
+def draw(points: Sequence[Point]) -> bytes:
+    """A PNG. Raises `BadData` if the points do not measure the same quality."""
+    kinds: dict[str, list[str]] = {}
+    for one in points:
+        kinds.setdefault(one.quality_of, []).append(one.name)
+    if len(kinds) > 1:
+        shown = "; ".join(f"{kind} of {', '.join(names)}" for kind, names in kinds.items())
+        raise BadData(f"the reports measure different things: {shown}. Measure all with the same --score or --judge")
+    picture = Image.new("RGB", (_WIDTH, _HEIGHT), "white")
+    across = _axis_of([x for one in points for x in (one.speed, *one.speed_interval)])
+    up = _axis_of([y for one in points for y in (one.quality, *one.quality_interval)])
+    _Drawing(ImageDraw.Draw(picture), across, up).draw(points, next(iter(kinds)))
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _axis_of(values: Sequence[float]) -> _Axis:
+    """With some room on both sides, also if all values are the same."""
+    low, high = min(values), max(values)
+    room = (high - low) * 0.12 or max(abs(high), 1.0) * 0.05
+    return low - room, high + room
+
+
+def _ticks(axis: _Axis) -> list[float]:
+    """Round numbers within an axis."""
+    low, high = axis
+    rough = (high - low) / _LINES
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough)
+    return [round(number * step, 9) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    pen: ImageDraw.ImageDraw
+    across: _Axis
+    up: _Axis
+
+    def draw(self, points: Sequence[Point], quality: str) -> None:
+        self._text(_LEFT, 18, "Speed and quality of answers with threads", size=30)
+        self._text(_LEFT, _HEIGHT - 48, "across: theoretical speed-up, with 95 % intervals")
+        self._text(_LEFT, 58, f"up: {quality}")
+        self._grid()
+        best = best_of(points)
+        self.pen.line([self._place(one.speed, one.quality) for one in best], fill=_BEST, width=3)
+        for one in points:
+            self._point(one, _BEST if one in best else _OTHER)
+
+    def _grid(self) -> None:
+        left, bottom = _LEFT, _HEIGHT - _BOTTOM
+        for speed in _ticks(self.across):
+            x, _ = self._place(speed, self.up[0])
+            self.pen.line([(x, _TOP), (x, bottom)], fill=_GREY)
+            self._text(x - 20, bottom + 10, f"{speed:g}x")
+        for quality in _ticks(self.up):
+            _, y = self._place(self.across[0], quality)
+            self.pen.line([(left, y), (_WIDTH - _RIGHT, y)], fill=_GREY)
+            self._text(30, y - 12, f"{100 * quality:g} %")
+
+    def _point(self, one: Point, colour: str) -> None:
+        x, y = self._place(one.speed, one.quality)
+        self.pen.line([self._place(speed, one.quality) for speed in one.speed_interval], fill=colour, width=2)
+        self.pen.line([self._place(one.speed, quality) for quality in one.quality_interval], fill=colour, width=2)
+        self.pen.ellipse([x - 8, y - 8, x + 8, y + 8], fill=colour)
+        self._text(x + 14, y - 34, one.name, colour=colour)
+
+    def _place(self, speed: float, quality: float) -> tuple[float, float]:
+        across, up = ((value - low) / (high - low) for value, (low, high) in ((speed, self.across), (quality, self.up)))
+        return _LEFT + across * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - up * (_HEIGHT - _TOP - _BOTTOM)
+
+    def _text(self, x: float, y: float, text: str, *, size: int = 20, colour: str = _INK) -> None:
+        self.pen.text((x, y), text, fill=colour, font=ImageFont.load_default(size))

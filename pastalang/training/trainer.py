@@ -1,30 +1,165 @@
-"""The training loop.
+"""The training loop, in one process or in several.
 
 A step depends only on its number: its batches, its learning rate and its random numbers. So a run that was interrupted
 and resumed equals an unbroken one bit for bit, and a checkpoint holds tensors only.
+
+`torchrun` and `accelerate launch` start a process for each GPU. Each has the whole model and takes its share of every
+batch, and their gradients are added up. The first one answers the validation rows, saves and reports.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import torch
+import torch.distributed as dist
 
-from pastalang.runtime.models.loading import default_device
+from pastalang.runtime.models.loading import check_device, default_device
 from pastalang.runtime.models.packed import can_pack
-from pastalang.training.checkpoints import Checkpoints, Identity, Progress, Weights, put_weights, trained_weights
-from pastalang.training.errors import Interrupted, TrainingStopped
-from pastalang.training.forward import loss_of
-from pastalang.training.masters import Masters
-from pastalang.training.processes import ALONE, Processes
-from pastalang.training.run_log import ReportLine, Step, StepLines
+from pastalang.training.batches import loss_of
+from pastalang.training.errors import BadData, Interrupted, LostProcess, TrainingStopped
+from pastalang.training.run_folder import (
+    Checkpoints,
+    Identity,
+    Progress,
+    ReportLine,
+    Step,
+    StepLines,
+    Weights,
+    put_weights,
+    trained_weights,
+)
 from pastalang.training.settings import Precision, Settings
+
+# ── processes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+_T = TypeVar("_T")
+_CPU: Final = torch.device("cpu")
+_PATIENCE: Final = timedelta(days=1)  # others wait while the first one judges
+_SPLITS_WEIGHTS: Final = ("FSDP", "DEEPSPEED", "MEGATRON_LM")  # settings of `accelerate launch`
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """This process is number `rank` of `count`. All of them have to make the same calls in the same order."""
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def from_first(self, make: Callable[[], _T]) -> _T:
+        """What `make` gives in the first process, which alone calls it."""
+        if self.count == 1:
+            return make()
+        box = [make() if self.is_first else None]
+        with _lost_if_broken():
+            dist.broadcast_object_list(box, src=0, device=_CPU)
+        return box[0]  # type: ignore[return-value]
+
+    def first_then_others(self, make: Callable[[], _T]) -> _T:
+        """Every process calls `make`, the first one before all others: they find what it has kept."""
+        if self.is_first:
+            found = make()
+            self.from_first(lambda: None)
+            return found
+        self.from_first(lambda: None)
+        return make()
+
+    def sums(self, *numbers: float) -> list[float]:
+        """Each number, added up over all processes."""
+        if self.count == 1:
+            return list(numbers)
+        found = torch.tensor(numbers, dtype=torch.float64)
+        with _lost_if_broken():
+            dist.all_reduce(found)
+        return [float(one) for one in found]
+
+    def joined(self, names: Sequence[str]) -> list[str]:
+        """The names of all processes."""
+        if self.count == 1:
+            return list(names)
+        found: list[Any] = [None] * self.count
+        with _lost_if_broken():
+            dist.all_gather_object(found, list(names))
+        return [name for some in found for name in some]
+
+    def add_gradients(self, weights: Sequence[torch.Tensor]) -> None:
+        """Give every process the sum of the gradients of all. A weight may have one in some processes only."""
+        if self.count == 1:
+            return
+        used = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.uint8)
+        with _lost_if_broken():
+            dist.all_reduce(used, dist.ReduceOp.MAX)
+            begun = []
+            for weight in (weight for weight, is_used in zip(weights, used.tolist(), strict=True) if is_used):
+                weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
+                begun.append(dist.all_reduce(weight.grad, async_op=True))
+            for one in begun:
+                one.wait()
+
+
+ALONE: Final = Processes()
+
+
+@contextmanager
+def all_processes(device: str | None) -> Iterator[tuple[Processes, str | None]]:
+    """The processes that a launcher has started, and the device of this one. Raises `BadData`."""
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield ALONE, device
+        return
+    for name in _SPLITS_WEIGHTS:
+        if os.environ.get(f"ACCELERATE_USE_{name}", "false").lower() in ("1", "true"):
+            raise BadData(
+                f"the launcher is set up to split the weights ({name}), and `pasta train` only splits batches: use "
+                "torchrun, or accelerate launch with --multi_gpu"
+            )
+    own = _own_device(device, count)
+    if own.type == "cuda":
+        torch.cuda.set_device(own)
+    with _lost_if_broken():
+        dist.init_process_group("cpu:gloo,cuda:nccl" if own.type == "cuda" else "gloo", timeout=_PATIENCE)
+    try:
+        yield Processes(dist.get_rank(), count), str(own)
+    finally:
+        dist.destroy_process_group()
+
+
+def _own_device(device: str | None, count: int) -> torch.device:
+    given = torch.device(device or default_device())
+    if given.type == "cpu":
+        return given
+    if str(given) != "cuda":
+        raise BadData(
+            f"{count} processes cannot share the device {given}; they take a GPU each without --device, "
+            "and the processor with --device cpu"
+        )
+    number, gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if number >= gpus:
+        raise BadData(f"there are more processes on this machine than GPUs, of which it has {gpus}")
+    return check_device(f"cuda:{number}")
+
+
+@contextmanager
+def _lost_if_broken() -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, ValueError) as problem:  # a connection that was closed, or an address that is wrong
+        raise LostProcess("another process of this run has ended, or cannot be reached") from problem
+
+
+# ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Fed(Protocol):
@@ -44,7 +179,7 @@ class Fed(Protocol):
 
 Batches: TypeAlias = Callable[[int], Fed]  # the batch with this number, the same at every call
 Loss: TypeAlias = Callable[[Any, Any], torch.Tensor]  # of a model on a batch
-Judge: TypeAlias = Callable[[Any], float]  # a validation score of the model: higher is better
+Grader: TypeAlias = Callable[[Any], float]  # a validation score of the model: higher is better
 OnStep: TypeAlias = Callable[[Step], None]
 
 
@@ -55,7 +190,7 @@ def train(
     folder: Path,
     *,
     identity: Identity,
-    judge: Judge | None = None,
+    judge: Grader | None = None,
     loss: Loss = loss_of,
     report: ReportLine = print,
     on_step: OnStep | None = None,
@@ -155,7 +290,7 @@ class _Run:
         seconds = time.monotonic() - began
         self._on_step(Step(number + 1, settings.steps, cost, settings.rate(number), norm, tokens, seconds))
 
-    def judge(self, judge: Judge) -> None:
+    def judge(self, judge: Grader) -> None:
         score, known = self._processes.from_first(lambda: judge(self._model)), self.progress
         is_better = known.best_score is None or score > known.best_score
         self._report(f"step {known.step}: validation score {score:.4f}" + (" (best so far)" if is_better else ""))
@@ -316,3 +451,63 @@ def _put_state(optimizer: torch.optim.AdamW, tensors: Weights) -> None:
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+# ── weights in bfloat16 ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Masters:
+    """The float32 copies of all weights that are trained. Making them rounds the weights of the model."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._pairs = {
+            name: (weight, weight.detach().float().clone())
+            for name, weight in model.named_parameters()
+            if weight.requires_grad
+        }
+        for weight in model.parameters():
+            weight.data = weight.data.bfloat16()
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return [master for _, master in self._pairs.values()]
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """`trained_weights` of the model, unrounded."""
+        return {
+            name: self._pairs[name][1] if name in self._pairs else value
+            for name, value in trained_weights(self._model).items()
+        }
+
+    @torch.no_grad()
+    def put(self, weights: Weights) -> None:
+        """Raises `CheckpointError` if the weights are not those of this model."""
+        put_weights(self._model, weights)
+        for name, (_, master) in self._pairs.items():
+            master.copy_(weights[name])
+
+    @torch.no_grad()
+    def norm(self) -> torch.Tensor:
+        """Of the gradient of all weights."""
+        grads = [weight.grad for weight, _ in self._pairs.values() if weight.grad is not None]
+        norms = [torch.linalg.vector_norm(grad, dtype=torch.float32) for grad in grads]
+        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
+
+    def step(self, optimizer: torch.optim.Optimizer, scale: float) -> None:
+        """One step with the gradients times `scale`, a weight at a time: only one float32 gradient exists."""
+        for weight, master in self._pairs.values():
+            if weight.grad is not None:
+                master.grad = weight.grad.float().mul_(scale)
+                weight.grad = None
+                optimizer.step()
+                master.grad = None
+                weight.data.copy_(master)
+
+    def unround(self) -> None:
+        """Give the model the copies as its weights."""
+        for weight, master in self._pairs.values():
+            weight.data = master
+        for weight in self._model.parameters():
+            weight.data = weight.data.float()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pastalang.errors import PastaError
 from pastalang.runtime.models.loading import default_device
-from pastalang.training.processes import all_processes
 from pastalang.training.row_files import read_text
+from pastalang.training.trainer import all_processes
 from recipes.pasta_mini.card import OWN_SOURCES, Facts, Source, write_card
 from recipes.pasta_mini.real_listings import read_oa_mine
 from recipes.pasta_mini.recipe import Sizes, make_mini

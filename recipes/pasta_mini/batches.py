@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from pastalang.training.batches import Batch, collate
-from pastalang.training.processes import ALONE, Processes
 from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.trainer import ALONE, Processes
 from recipes.pasta_mini.attention import Rows
 
 DrawRows: TypeAlias = Callable[[Random], Sequence[TrainingRow]]  # none if what was drawn cannot be taught

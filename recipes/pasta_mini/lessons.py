@@ -15,11 +15,11 @@ from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, JsonBody, Message, Program, Role, Template, TextBody
 from pastalang.source import Source, Span
 from pastalang.training.errors import BadRow
+from pastalang.training.evaluation import score_rows
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.metrics import Counts, Report
 from pastalang.training.recording import TrainingRow
-from pastalang.training.run_log import ReportLine
-from pastalang.training.teacher_forced_eval import score_rows
+from pastalang.training.run_folder import ReportLine
 from pastalang.values.conversion import Converted
 from pastalang.values.quotes import is_quotation
 from pastalang.values.to_source import program_source

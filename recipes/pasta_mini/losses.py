@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 
-from pastalang.training.batches import Batch
-from pastalang.training.forward import logits_of
+from pastalang.training.batches import Batch, logits_of
 from pastalang.training.recording import IGNORED
 from recipes.pasta_mini.attention import attending_by
 from recipes.pasta_mini.batches import GuidedBatch

@@ -25,7 +25,7 @@ from torch.nn import Parameter
 from torch.nn.functional import cross_entropy
 from torch.optim import Adam
 
-from pastalang.training.run_log import ReportLine
+from pastalang.training.run_folder import ReportLine
 from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.documents import Document, Form, draw_document, draw_form, slot_id
 from recipes.pasta_mini.tokenizer import CONTROL, twins_of, writing_of

@@ -22,11 +22,9 @@ from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.errors import BadData
 from pastalang.training.lessons import Recorder
 from pastalang.training.model_files import save
-from pastalang.training.processes import ALONE, Processes
-from pastalang.training.run_folder import prepare_folder
-from pastalang.training.run_log import ReportLine
+from pastalang.training.run_folder import ReportLine, prepare_folder
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import train
+from pastalang.training.trainer import ALONE, Processes, train
 from pastalang.values.json import spell_json
 from recipes.pasta_mini.batches import RowStream
 from recipes.pasta_mini.catalogue import Part

@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from pastalang.training.run_log import ReportLine
+from pastalang.training.run_folder import ReportLine
 
 
 class RunLog:

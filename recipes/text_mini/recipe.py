@@ -18,10 +18,9 @@ from transformers import AutoTokenizer
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.batches import PackedBatches
-from pastalang.training.checkpoints import RESUME, Checkpoint, put_weights, read_checkpoint, step_of
 from pastalang.training.errors import BadData
 from pastalang.training.model_files import save
-from pastalang.training.run_log import ReportLine
+from pastalang.training.run_folder import RESUME, Checkpoint, ReportLine, put_weights, read_checkpoint, step_of
 from pastalang.training.settings import Settings
 from pastalang.training.trainer import train
 from recipes.pasta_mini.model import fresh_model

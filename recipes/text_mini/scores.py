@@ -13,8 +13,7 @@ from typing import Any
 import torch
 
 from pastalang.errors import PastaError
-from pastalang.training.batches import collate
-from pastalang.training.forward import loss_of
+from pastalang.training.batches import collate, loss_of
 from pastalang.training.model_files import read_base
 from recipes.text_mini.texts import Passage, Rows, read_passages
 

@@ -27,7 +27,7 @@ from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.method import OwnThreads
 from pastalang.training.model_files import save
 from pastalang.training.recording import IGNORED
-from pastalang.training.run_log import ReportLine
+from pastalang.training.run_folder import ReportLine
 from pastalang.training.settings import Settings
 from pastalang.training.trainer import train
 from recipes.threads_mini.answers import CountTokens, Policy, answer_as, answer_in_brief

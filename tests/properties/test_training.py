@@ -31,11 +31,10 @@ from pastalang.runtime.scheduler.scheduler import Scheduler
 from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.answer import Answer, answer_of
-from pastalang.training.batches import collate
-from pastalang.training.forward import logits_of
+from pastalang.training.batches import collate, logits_of
 from pastalang.training.probe_lines import hosts_of
+from pastalang.training.probe_methods import with_masks
 from pastalang.training.recording import IGNORED, TrainingRow, record
-from pastalang.training.space import with_masks
 from pastalang.training.teacher import Teacher
 from pastalang.values.json import JsonValue, parse_json
 from tests.oracle.toy_models import Family, toy_model

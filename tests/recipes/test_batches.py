@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from pastalang.plan.plan import Mode
-from pastalang.training.batches import Batch, collate
-from pastalang.training.forward import logits_of
+from pastalang.training.batches import Batch, collate, logits_of
 from pastalang.training.lessons import Recorder
-from pastalang.training.processes import Processes
 from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.trainer import Processes
 from recipes.pasta_mini.batches import RowStream, guided, make_lines, with_one_prompt
 from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.documents import draw_form, lessons_about

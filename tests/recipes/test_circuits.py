@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pastalang.training.batches import Batch
+from pastalang.training.batches import Batch, logits_of
 from pastalang.training.errors import BadData
-from pastalang.training.forward import logits_of
 from recipes.pasta_mini.meanings import BACK, DIMENSIONS, Meanings
 from recipes.pasta_mini.model import fresh_model
 from recipes.pasta_mini.tokenizer import Writing

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pastalang.training.batches import Batch
-from pastalang.training.forward import logits_of, loss_of
+from pastalang.training.batches import Batch, logits_of, loss_of
 from pastalang.training.recording import IGNORED
 from recipes.pasta_mini.batches import GuidedBatch
 from recipes.pasta_mini.losses import TunedLoss

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pastalang.training.batches import Batch
-from pastalang.training.forward import logits_of
+from pastalang.training.batches import Batch, logits_of
 from recipes.pasta_mini.model import fresh_model
 
 VOCABULARY, TEXT, REPEATED = 1000, 60, 8

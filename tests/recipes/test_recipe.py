@@ -16,7 +16,7 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.training_note import check_mode
 from pastalang.training.errors import BadData, BadRow
-from pastalang.training.processes import Processes
+from pastalang.training.trainer import Processes
 from recipes.pasta_mini import __main__ as command
 from recipes.pasta_mini.card import Facts
 from recipes.pasta_mini.lessons import extraction_program, lesson_of

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.training.batches import PackedBatches
-from pastalang.training.checkpoints import RESUME
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.recording import IGNORED
+from pastalang.training.run_folder import RESUME
 from recipes.pasta_mini.tokenizer import train_tokenizer
 from recipes.text_mini import __main__ as command
 from recipes.text_mini.texts import Document, Passage, Rows, Texts, passages_of, program_for, read_documents

@@ -1,4 +1,4 @@
-"""FlexAttention sees what the dense masks show: the same logits, and the same gradients.
+"""FlexAttention sees what the dense masks reporter: the same logits, and the same gradients.
 
 Kernels of a GPU are not run here: both are computed by the code of torch that they are compiled from.
 """
@@ -13,9 +13,8 @@ import pytest
 import torch
 from torch.nn.attention import flex_attention
 
-from pastalang.training.batches import Batch
+from pastalang.training.batches import Batch, attend_in_blocks, check_flex, logits_of, loss_of
 from pastalang.training.errors import BadData
-from pastalang.training.forward import attend_in_blocks, check_flex, logits_of, loss_of
 from tests.oracle.toy_models import Family, toy_model
 
 LENGTH = 300  # more than two blocks of 128, and not a multiple of them

@@ -42,8 +42,7 @@ from pastalang.training.errors import BadData, Interrupted
 from pastalang.training.lessons import Recorder
 from pastalang.training.method import OwnThreads
 from pastalang.training.model_files import Lora
-from pastalang.training.preference import Form, Preference
-from pastalang.training.settings import Precision, Settings
+from pastalang.training.settings import Form, Precision, Preference, Settings
 from pastalang.training.thread_text import read_thread_text
 from pastalang.training.trainer import train
 from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of

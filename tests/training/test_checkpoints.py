@@ -15,8 +15,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pastalang.training.checkpoints import RESUME
 from pastalang.training.errors import CheckpointError, Interrupted, UnwritableCheckpoint
+from pastalang.training.run_folder import RESUME
 from tests.training.toy import IDENTITY, SETTINGS, PulledPlug, plug_pulled_at, run, same
 
 

@@ -17,12 +17,12 @@ from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.training_note import FILE, check_mode, read_note
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRows, CheckpointError
+from pastalang.training.evaluation import score_rows
 from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.lessons import Recorder
 from pastalang.training.method import ParallelValues
 from pastalang.training.model_files import Lora
 from pastalang.training.settings import Precision, Settings
-from pastalang.training.teacher_forced_eval import score_rows
 from tests.training.lessons import TOKENIZER
 
 SOURCE = '''

@@ -10,13 +10,12 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pastalang.training.batches import collate
-from pastalang.training.checkpoints import trained_weights
+from pastalang.training.batches import collate, logits_of
 from pastalang.training.errors import BadData
 from pastalang.training.fine_tune import fine_tune
-from pastalang.training.forward import logits_of
 from pastalang.training.memory import Shape, _Counter, step_bytes
 from pastalang.training.model_files import Lora, read_base, save
+from pastalang.training.run_folder import trained_weights
 from pastalang.training.settings import Precision
 from pastalang.training.trainer import train
 from tests.training.lessons import TOKENIZER, product
@@ -115,7 +114,7 @@ def test_without_their_packages_they_are_refused_by_name(model: str, tmp_path: P
     for name, extra in missing.items():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("pastalang.training.model_files.find_spec", lambda one, name=name: None if one == name else 1)
-            patch.setattr("pastalang.training.four_bit.find_spec", lambda one, name=name: None if one == name else 1)
+            patch.setattr("pastalang.training.model_files.find_spec", lambda one, name=name: None if one == name else 1)
             with pytest.raises(BadData, match=rf"needs the package {name}: pip install '{extra}'"):
                 fine_tune(job_of(model, tmp_path, steps=1, lora=LORA), report=silent)
     assert not (tmp_path / "out").exists()

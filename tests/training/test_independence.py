@@ -11,7 +11,7 @@ import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.source import Source
 from pastalang.training.data import read_checked
-from pastalang.training.independence import Judge
+from pastalang.training.independence import Grader
 from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.training.lessons import TOKENIZER
@@ -60,7 +60,7 @@ def test_a_thread_is_measured_with_and_without_what_it_cannot_see(
     [row] = read_checked(Source("rows", json.dumps({"city": "B", "value": "".join(PARTS)})), plan)
     model = in_float64(toy_model(family, vocabulary=264, seed=3, window=window))
     with wide_softmax():
-        found = Judge(model, TOKENIZER, plan).losses(row, tagged(text))
+        found = Grader(model, TOKENIZER, plan).losses(row, tagged(text))
         assert [(loss.thread, loss.tokens) for loss in found] == [
             (thread, len(PARTS[2 * thread + 1].encode())) for thread in expected
         ]

@@ -12,11 +12,10 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.training.batches import collate
+from pastalang.training.batches import collate, loss_of
 from pastalang.training.errors import BadData
-from pastalang.training.forward import loss_of
 from pastalang.training.hugging_face import Collator, dataset_of, rows_for_trainer
-from pastalang.training.run_log import Metrics, Step, check_logs
+from pastalang.training.run_folder import Metrics, Step, check_logs
 from pastalang.training.settings import LogName
 from tests.oracle.toy_models import Family, toy_model
 
@@ -128,6 +127,6 @@ def test_weights_and_biases_has_the_numbers_of_a_run(tmp_path: Path, monkeypatch
 
 
 def test_a_log_that_is_not_installed_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pastalang.training.run_log.find_spec", lambda name: None)
+    monkeypatch.setattr("pastalang.training.run_folder.find_spec", lambda name: None)
     with pytest.raises(BadData, match="--log wandb needs the package wandb: pip install wandb"):
         check_logs([LogName.WANDB])

@@ -17,13 +17,12 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training import fine_tune, memory
-from pastalang.training.batches import Batch
-from pastalang.training.checkpoints import trained_weights
+from pastalang.training.batches import Batch, loss_of
 from pastalang.training.errors import BadData
-from pastalang.training.forward import loss_of
 from pastalang.training.memory import Forecast, Shape, _Counter, step_bytes
 from pastalang.training.method import ParallelValues
 from pastalang.training.model_files import Lora, read_base
+from pastalang.training.run_folder import trained_weights
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import train
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pastalang.training.errors import BadData
-from pastalang.training.pairwise import Verdict, verdict_on, win_loss_ratio, win_rate
-from pastalang.training.trade_off import Point, best_of, draw, point_of
+from pastalang.training.thread_eval import Point, Verdict, best_of, draw, point_of, verdict_on, win_loss_ratio, win_rate
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,8 @@ import pastalang
 from pastalang.errors import PastaError
 from pastalang.training.batches import Batch
 from pastalang.training.errors import BadData, Interrupted, TrainingStopped
-from pastalang.training.processes import Processes, all_processes
 from pastalang.training.settings import Precision
-from pastalang.training.trainer import train
+from pastalang.training.trainer import Processes, all_processes, train
 from tests.training.test_fine_tune import SOURCE, save_model, write_rows
 from tests.training.test_trainer import SETTINGS, TOY, silent, text_batches, tiny_model
 

@@ -11,11 +11,9 @@ import pytest
 
 import pastalang
 from pastalang.plan.plan import Mode
-from pastalang.training.data import Row, read_against
+from pastalang.training.data import Row, held_out, read_against
 from pastalang.training.errors import BadRow
-from pastalang.training.hold_out import held_out
-from pastalang.training.method import ParallelValues
-from pastalang.training.recorded_rows import CHUNK, Recording, Variants, record_rows
+from pastalang.training.method import CHUNK, ParallelValues, Recording, Variants, record_rows
 from tests.training.lessons import PRODUCT, TOKENIZER
 
 METHOD = ParallelValues(pastalang.compile(PRODUCT), (Mode.STRICT, Mode.SEQUENTIAL))
@@ -31,7 +29,7 @@ def rows(tmp_path: Path) -> Sequence[Row]:
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
-    return read_against(path, METHOD.exams()["strict"]).rows
+    return read_against(path, METHOD.evaluated_plans()["strict"]).rows
 
 
 def same(one: Sequence[Variants | BadRow], other: Sequence[Variants | BadRow]) -> bool:

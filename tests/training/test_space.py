@@ -21,9 +21,9 @@ from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.method import ParallelValues
 from pastalang.training.model_files import Base, Lora
 from pastalang.training.probe_lines import Probing, hosts_of
+from pastalang.training.probe_methods import Masking, Masks, SemiAutoregressive, with_masks
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Precision, Settings
-from pastalang.training.space import Masking, Masks, SemiAutoregressive, with_masks
 from tests.oracle.toy_models import Family, toy_model
 from tests.training.lessons import TOKENIZER, product, row_of
 from tests.training.watched import DISTANCES, PROGRAM, TEXT, VOCABULARY, context_of, decoded

@@ -17,8 +17,16 @@ from pastalang.runtime.engine import Engine
 from pastalang.source import Source
 from pastalang.testing.fakes import scripted_model
 from pastalang.training.data import read_checked
-from pastalang.training.thread_data import Annotator, Rejected, Tagged, engine_annotator, statistics_of, tag_rows
-from pastalang.training.thread_rules import Tagging, Unfit
+from pastalang.training.thread_data import (
+    Annotator,
+    Rejected,
+    Tagged,
+    Tagging,
+    Unfit,
+    engine_annotator,
+    statistics_of,
+    tag_rows,
+)
 from pastalang.training.thread_text import read_thread_text
 from tests.training.lessons import TOKENIZER
 

@@ -14,8 +14,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import pastalang
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.engine import Engine
-from pastalang.training.decode_eval import score_rows_by_decoding
 from pastalang.training.errors import BadData, BadRow, Interrupted
+from pastalang.training.evaluation import score_rows_by_decoding
 from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.method import OwnThreads
 from pastalang.training.recording import TrainingRow
@@ -140,5 +140,5 @@ def test_a_model_learns_to_open_threads_and_an_interrupted_run_equals_an_unbroke
     engine = Engine.load(str(whole.out), device="cpu", cells=1024)
     assert engine.trained_for is not None and engine.trained_for.threads is AutoPolicy.PASTA
     assert [engine.run(pastalang.compile(PROGRAM), {"word": word}).text for word in ANSWERS] == ["ab!", "c!"]
-    scored = score_rows_by_decoding(engine, method.exams()["pasta"], method.read(data).rows, batch=1)
+    scored = score_rows_by_decoding(engine, method.evaluated_plans()["pasta"], method.read(data).rows, batch=1)
     assert scored.report.reported.f1 == 100

@@ -10,11 +10,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pastalang.training.batches import Batch, collate
-from pastalang.training.checkpoints import Checkpoints, trained_weights
+from pastalang.training.batches import Batch, collate, logits_of, loss_of
 from pastalang.training.errors import TrainingStopped
-from pastalang.training.forward import logits_of, loss_of
 from pastalang.training.recording import IGNORED
+from pastalang.training.run_folder import Checkpoints, trained_weights
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import Average, train, usual_precision
 from tests.oracle.toy_models import toy_model

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from pastalang.training import checkpoints
+from pastalang.training import run_folder
 from pastalang.training.batches import Batch
-from pastalang.training.checkpoints import Checkpoints, Progress
+from pastalang.training.run_folder import Checkpoints, Progress
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import train
 
@@ -96,7 +96,7 @@ def plug_pulled_at(operation: int) -> Iterator[Callable[[], int]]:
         return instead
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "save_file", guarded(checkpoints.save_file, lambda _, file: file.write_bytes(b"1")))
+        patch.setattr(run_folder, "save_file", guarded(run_folder.save_file, lambda _, file: file.write_bytes(b"1")))
         patch.setattr(Path, "mkdir", guarded(Path.mkdir))
         patch.setattr(Path, "rename", guarded(Path.rename))
         patch.setattr(Path, "write_text", guarded(Path.write_text, lambda file, _: file.touch()))

@@ -1,18 +1,30 @@
-"""Let a model answer rows through the engine, then score the answers and count what they cost."""
+"""Let a model answer rows and score the answers: through the engine, also during training, and with teacher forcing."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
+from pastalang.runtime.attention.attention import ATTENTION
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.reference import attention_of
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
+from pastalang.training.batches import collate, logits_of
 from pastalang.training.data import CATEGORY, VALUE, Row
+from pastalang.training.lessons import drawn_of
 from pastalang.training.metrics import (
     Accepted,
     Counts,
@@ -24,6 +36,7 @@ from pastalang.training.metrics import (
     example_of,
     report_on_texts,
 )
+from pastalang.training.recording import Drawn, TaughtToken, TrainingRow
 from pastalang.values.json import JsonValue, spell_json
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
@@ -182,3 +195,132 @@ def _decoded(result: Result | PastaError) -> Decoded:
         result.usage.forward_passes,
         result.is_stacked,
     )
+
+
+# ── during training ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+BATCH: Final = 8  # rows that share forward passes
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one evaluation has found: all scores, and the counts of each field."""
+
+    report: Report
+    fields: Mapping[str, Counts]
+
+    @property
+    def f1(self) -> float:
+        return self.report.reported.f1
+
+    def as_data(self) -> dict[str, Any]:
+        strict = self.report.strict
+        return {
+            "f1": self.f1,
+            "hallucination_rate": strict.hallucination_rate,
+            "fields": {name: counts.f1 for name, counts in self.fields.items()},
+            "counts": asdict(self.report.reported),
+        }
+
+
+@dataclass
+class Evaluation:
+    """Rows to answer, and the plans to answer them with, by name.
+
+    The engine is made once and keeps no prompts, since the weights change between two calls.
+    """
+
+    rows: Sequence[Row]
+    plans: Mapping[str, Plan]
+    tokenizer: Any
+    cells: int = 8192
+    _engine: Engine | None = field(default=None, init=False)
+
+    def scores(self, model: Any, names: Iterable[str] | None = None) -> dict[str, Score]:
+        """Of the plans with these names, or of all of them. Leaves the model as it was."""
+        with self._on(model) as engine:
+            return {name: self._score(engine, self.plans[name]) for name in names or self.plans}
+
+    def drawn(self, model: Any, name: str, most: int) -> list[tuple[Row, Drawn]]:
+        """What the model draws for the first rows. Leaves the model as it was."""
+        rows = self.rows[:most]
+        with self._on(model) as engine:
+            found = engine.batch(self.plans[name], [row.inputs for row in rows], any_mode=True, on_truncated="keep")
+        return [(row, drawn_of(one)) for row, one in zip(rows, found, strict=True)]
+
+    @contextmanager
+    def _on(self, model: Any) -> Iterator[Engine]:
+        """An engine, as long as the context lasts."""
+        bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+        was_training, before = model.training, bare.config._attn_implementation
+        try:
+            if self._engine is None:
+                self._engine = Engine(TransformersModel(bare, cells=self.cells), self.tokenizer, prefix_cells=0)
+            model.eval()
+            with attention_of(bare, ATTENTION):
+                yield self._engine
+        finally:
+            bare.set_attn_implementation(before)
+            model.train(was_training)
+
+    def _score(self, engine: Engine, plan: Plan) -> Score:
+        found = score_rows_by_decoding(engine, plan, self.rows, batch=BATCH, any_mode=True)
+        return Score(found.report, found.fields)
+
+
+# ── with teacher forcing ─────────────────────────────────────────────────────────────────────────────────────
+
+
+_RIGHT, _WRONG = "right", "wrong"
+
+
+def score_rows(model: Any, rows: Sequence[TrainingRow], *, categories: Sequence[str] = (), batch: int = 16) -> Report:
+    """`categories`: those of the rows, if they have any."""
+    named = categories or [""] * len(rows)
+    examples = []
+    was_training = model.training
+    model.eval()
+    for start in range(0, len(rows), batch):
+        part = rows[start : start + batch]
+        for row, category, logits in zip(part, named[start:], _logits(model, part), strict=False):
+            examples.append(_example(row, category, logits))
+    model.train(was_training)
+    return evaluate(examples)
+
+
+@torch.no_grad()
+def _logits(model: Any, rows: Sequence[TrainingRow]) -> list[NDArray[np.float32]]:
+    device = next(model.parameters()).device
+    together = collate([[row] for row in rows], max(map(len, rows))).to(device)
+    logits = logits_of(model, together).float().cpu().numpy()
+    return [logits[index] for index in range(len(rows))]
+
+
+def _example(row: TrainingRow, category: str, logits: NDArray[np.float32]) -> Example:
+    expected: dict[str, list[str]] = {}
+    predicted: dict[str, str | None] = {}
+    ordered = sorted(row.taught, key=_name)
+    for name, places in groupby(ordered, key=_name):
+        taught = list(places)
+        drawn = [_likeliest(logits[one.place], one.allowed) for one in taught]
+        expected[name] = ["n/a" if taught[0].is_absent else _RIGHT]
+        predicted[name] = _outcome(taught, drawn)
+    return Example(category, expected, predicted)
+
+
+def _outcome(taught: Sequence[TaughtToken], drawn: Sequence[int]) -> str | None:
+    if all(one.token == token for one, token in zip(taught, drawn, strict=True)):
+        return None if taught[0].is_absent else _RIGHT
+    return None if drawn[0] == taught[0].absent else _WRONG
+
+
+def _name(taught: TaughtToken) -> str:
+    return taught.field + "".join(f"[{item}]" for item in taught.items)
+
+
+def _likeliest(logits: NDArray[np.float32], allowed: TokenMask | None) -> int:
+    if allowed is None:
+        return int(logits.argmax())
+    bits = np.unpackbits(allowed.view(np.uint8), bitorder="little")[: len(logits)].astype(np.bool_)
+    return int(np.where(bits, logits[: len(bits)], -np.inf).argmax())
