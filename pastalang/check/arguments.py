@@ -41,12 +41,13 @@ KINDS_OF_VALUES = {
 
 
 class WrongValue(Exception):
-    """Why an argument is refused. `{}` in the headline stands for the argument."""
+    """Why an argument is refused: a predicate of which it is the subject, or a whole headline."""
 
     def __init__(
         self,
-        headline: str,
+        predicate: str = "",
         *,
+        headline: str = "",
         code: str = "wrong-argument",
         help: str = "",
         misspelt: str = "",
@@ -54,7 +55,8 @@ class WrongValue(Exception):
         span: Span | None = None,
         is_too_large: bool = False,
     ) -> None:
-        super().__init__(headline)
+        super().__init__(headline or predicate)
+        self.predicate = predicate
         self.headline = headline
         self.code = code
         self.help = help  # the advice, unless one of `known` is close to `misspelt`
@@ -102,7 +104,7 @@ class Exact:
             raise _must_be(self.expected)
         number = exact(value)
         if number is None:
-            raise WrongValue(f"{{}} {why_beyond(value)}", code="too-large")
+            raise WrongValue(why_beyond(value) or "", code="too-large")
         if not self.accepts(number):
             raise _must_be(self.expected)
         return number
@@ -131,7 +133,7 @@ class Word:
         word = _text(value)
         if word not in self.words:
             advice = f"{self.called} {listed(self.words)}"
-            raise WrongValue(self.unknown.format(word), help=advice, misspelt=word, known=self.words)
+            raise WrongValue(headline=self.unknown.format(word), help=advice, misspelt=word, known=self.words)
         return word
 
 
@@ -192,12 +194,12 @@ class Pattern:
             shown = value.pattern if len(value.pattern) <= 40 else value.pattern[:37] + "..."
             headline = f"the regular expression /{shown}/ cannot be enforced: {problem.message}"
             where = _span_inside(value, problem)
-            raise WrongValue(headline, code="unsupported-regex", span=where, help=problem.help) from None
+            raise WrongValue(headline=headline, code="unsupported-regex", span=where, help=problem.help) from None
         return value.pattern
 
 
 def _must_be(expected: str, *, is_too_large: bool = False) -> WrongValue:
-    return WrongValue(f"{{}} must be {expected}", is_too_large=is_too_large)
+    return WrongValue(f"must be {expected}", is_too_large=is_too_large)
 
 
 def _text(value: nodes.Value) -> str:
@@ -241,7 +243,7 @@ class Arguments:
     """
 
     signature: Signature
-    nodes: Mapping[str, nodes.Argument]
+    by_name: Mapping[str, nodes.Argument]
     values: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
@@ -250,10 +252,10 @@ class Arguments:
 
     def __contains__(self, name: str) -> bool:
         """Returns True if the argument is given, right or wrong."""
-        return name in self.nodes
+        return name in self.by_name
 
     def span_of(self, name: str) -> Span:
-        return self.nodes[name].span
+        return self.by_name[name].span
 
 
 def read_arguments(given: tuple[nodes.Argument, ...], signature: Signature, report: Report) -> Arguments:
@@ -290,10 +292,10 @@ def read_value(
     try:
         return parameter.read(value)
     except WrongValue as wrong:
-        is_kind_wrong = wrong.headline.startswith("{} must be") and not isinstance(value, nodes.NumberValue)
+        is_kind_wrong = wrong.predicate.startswith("must be") and not isinstance(value, nodes.NumberValue)
         report.add(
             too_large if wrong.is_too_large else wrong.code,
-            wrong.headline.replace("{}", subject, 1),
+            wrong.headline or f"{subject} {wrong.predicate}",
             wrong.span or (whole_span if wrong.known else None) or value.span,
             message=f"this is {KINDS_OF_VALUES[type(value)]}" if is_kind_wrong else "",
             help=report.suggest(wrong.misspelt, wrong.known, otherwise=wrong.help) if wrong.known else wrong.help,
