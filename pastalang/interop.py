@@ -29,16 +29,14 @@ def from_model(model: Any, *, name: str | None = None, examples: Sequence[tuple[
     limits that were chosen for strings and lists that have none.
 
     The model is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
-    `list[Model]`, `A | B` or `Literal["a", "b"]`; a term of `outlines.types` is accepted too. Raises `NotExpressible`
-    with the path of every part of the model that cannot be enforced.
+    `list[Model]`, `A | B` or `Literal["a", "b"]`; a term of `outlines.types` and a compiled regular expression are
+    accepted too. Raises `NotExpressible` with the path of every part of the model that cannot be enforced.
 
     `examples` are pairs of a text and its right answer: an instance of the model, or what the model reads. They are
     shown to the language model as earlier turns.
     """
     from pastalang.values.pydantic.from_core import is_type, type_of_model
 
-    if _is_outlines_term(model):
-        return from_outlines(model, name=name or "answer")
     if not is_type(model):
         raise TypeError(
             "from_model takes a Pydantic model, a dataclass, a TypedDict or another type, as a class, "
@@ -66,19 +64,12 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
     The type is a term of `outlines.types`, or a Python type with terms in it such as `list[term]`.
     Raises `NotExpressible`.
     """
-    from pastalang.runtime.constraints.guide import GuideError
-    from pastalang.runtime.outlines_types import from_outlines as type_of_term
-    from pastalang.values.conversion import NotExpressible
-    from pastalang.values.paths import Mismatch
+    from pastalang.values.outlines_types import from_outlines as type_of_term
+    from pastalang.values.pydantic.from_core import type_of_model
 
     if isinstance(term, type) or get_origin(term) is not None:
-        from pastalang.values.pydantic.from_core import type_of_model
-
         return _compiled(type_of_model(term), name)
-    try:
-        return _compiled(type_of_term(term, name=name), name)
-    except GuideError as problem:
-        raise NotExpressible(name, [Mismatch((), str(problem))]) from problem
+    return _compiled(type_of_term(term, name=name), name)
 
 
 def from_schema(document: str, *, name: str = "record", examples: Sequence[tuple[str, Any]] = ()) -> Program:
@@ -112,11 +103,6 @@ def schema_of(program: Program, *, template: str | None = None) -> Document:
     return schema_of_type(_answer(program, template)[0].type, program.types)
 
 
-def _is_outlines_term(value: object) -> bool:
-    """Whether outlines defines the value's class. Does not import outlines, which takes a second."""
-    return any(cls.__module__.partition(".")[0] == "outlines" for cls in type(value).__mro__)
-
-
 def _template_name(model: object) -> str:
     """The name of a class of the user's; `answer` for other types, such as `int` and `list[Line]`."""
     if isinstance(model, type) and get_origin(model) is None and model.__module__ != "builtins":
@@ -126,11 +112,9 @@ def _template_name(model: object) -> str:
 
 def _dumped_by(model: Any) -> Callable[[Any], str]:
     """Writes a value of the model, or what the model reads, as JSON."""
-    from pydantic import TypeAdapter
+    from pastalang.values.pydantic.from_core import adapter_of, json_of
 
-    from pastalang.values.pydantic.from_core import json_of
-
-    adapter: TypeAdapter[Any] = TypeAdapter(model)
+    adapter = adapter_of(model)
     return lambda answer: write_json(json_of(adapter.validate_python(answer)))
 
 

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from pastalang.runtime.errors import BadInputs, ValidatorFailed
 from pastalang.values.json import JsonValue
 from pastalang.values.paths import Mismatch
-from pastalang.values.pydantic.from_core import name_of_type, validate_value
+from pastalang.values.pydantic.from_core import adapter_of, name_of_type, validate_value
 
 _PREFIX = re.compile(r"^(Value error|Assertion failed), ")  # by pydantic, before the message of a validator
 
@@ -57,7 +57,7 @@ def validator_of(model: Any) -> Validator:
             f"`model` is the type of the answer, not {model!r}; a language model is loaded with `pastalang.Engine.load`"
         )
     try:
-        return Validator(name_of_type(model), model, TypeAdapter(model))
+        return Validator(name_of_type(model), model, adapter_of(model))
     except (PydanticUserError, TypeError, NameError) as problem:
         raise BadInputs(f"`model` is a type that Pydantic can validate, not {model!r:.200}") from problem
 

@@ -21,9 +21,10 @@ from enum import Enum
 from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, Final, NewType, TypeAlias, get_origin
+from typing import Annotated, Any, Final, NewType, TypeAlias, get_origin
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     AliasPath,
     AnyUrl,
@@ -41,6 +42,7 @@ from pastalang.program import types as t
 from pastalang.values.conversion import Converted, Note, NotExpressible, check_parts, refuses_large_types
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json, write_json
+from pastalang.values.outlines_types import from_expression, from_outlines, is_term
 from pastalang.values.paths import Mismatch
 from pastalang.values.pydantic.annotations import field_marks, in_order, layers_of, with_marks
 from pastalang.values.pydantic.scalars import (
@@ -59,7 +61,11 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 def type_of_model(model: Any) -> Converted:
-    """The hole type of a model class, or of any other type that `TypeAdapter` accepts. Raises `NotExpressible`."""
+    """The hole type of a model class or of any other type that `is_type` accepts. Raises `NotExpressible`."""
+    if is_term(model):
+        return from_outlines(model, name="answer")
+    if isinstance(model, re.Pattern):
+        return from_expression(model, name="answer")
     if isinstance(model, type) and "__pasta_type__" in vars(model):  # made by `model_of`
         origin, types = vars(model)["__pasta_type__"]
         return Converted(origin, MappingProxyType(types))
@@ -69,6 +75,19 @@ def type_of_model(model: Any) -> Converted:
     if conversion.problems:
         raise NotExpressible(name, conversion.problems)
     return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
+
+
+def adapter_of(model: Any) -> TypeAdapter[Any]:
+    """Pydantic's validator of a type. A compiled regular expression stands for the texts that match it."""
+    if isinstance(model, re.Pattern):
+        return TypeAdapter(Annotated[str, AfterValidator(partial(_matching, model))])
+    return TypeAdapter(model)
+
+
+def _matching(expression: re.Pattern[str], text: str) -> str:
+    if expression.fullmatch(text) is None:
+        raise ValueError(f"the text does not match /{expression.pattern}/")
+    return text
 
 
 def validate_value(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
@@ -96,8 +115,12 @@ def _exact(value: JsonValue) -> Any:
 
 
 def is_type(found: object) -> bool:
-    """Whether it is a class, or a form such as `list[int]`, `A | B`, `Literal[...]`, `Annotated[...]`, a type alias."""
-    return isinstance(found, type | NewType | TypeAliasType) or found is Any or get_origin(found) is not None
+    """Whether it is a class, or a form such as `list[int]`, `A | B`, `Literal[...]`, `Annotated[...]`, a type alias.
+
+    A term of outlines and a compiled regular expression are types, too.
+    """
+    is_form = found is Any or get_origin(found) is not None
+    return is_form or isinstance(found, type | NewType | TypeAliasType | re.Pattern) or is_term(found)
 
 
 def _core_schema(model: Any) -> CoreSchema:
