@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pastalang.plan.plan import Plan as Plan
     from pastalang.program.program import Program as Program
     from pastalang.program.types import Sampling as Sampling
+    from pastalang.runtime.answer_parts import FieldResult as FieldResult
+    from pastalang.runtime.answer_parts import Truncation as Truncation
     from pastalang.runtime.engine import Engine as Engine
     from pastalang.runtime.errors import BadInputs as BadInputs
     from pastalang.runtime.errors import BadList as BadList
@@ -67,16 +69,14 @@ if TYPE_CHECKING:
     from pastalang.runtime.events import FieldStarted as FieldStarted
     from pastalang.runtime.events import Joined as Joined
     from pastalang.runtime.events import TextDelta as TextDelta
-    from pastalang.runtime.extraction_result import Extraction as Extraction
     from pastalang.runtime.result import Answer as Answer
-    from pastalang.runtime.result import FieldResult as FieldResult
+    from pastalang.runtime.result import Extraction as Extraction
     from pastalang.runtime.result import Invalid as Invalid
     from pastalang.runtime.result import Result as Result
+    from pastalang.runtime.result import Truncated as Truncated
     from pastalang.runtime.result import Usage as Usage
     from pastalang.runtime.scheduler.step_budget import Limits as Limits
     from pastalang.runtime.trace import Trace as Trace
-    from pastalang.runtime.truncation import Truncated as Truncated
-    from pastalang.runtime.truncation import Truncation as Truncation
     from pastalang.values.conversion import NotExpressible as NotExpressible
     from pastalang.values.pydantic.annotations import After as After
     from pastalang.values.pydantic.annotations import Sequential as Sequential
@@ -88,7 +88,7 @@ _HOMES = {
     "check_source": "pastalang.compiler",
     "compile": "pastalang.compiler",
     "load": "pastalang.compiler",
-    "Extraction": "pastalang.runtime.extraction_result",
+    "Extraction": "pastalang.runtime.result",
     "aextract_many": "pastalang.bulk.many",
     "extract_many": "pastalang.bulk.many",
     "aextract": "pastalang.extraction",
@@ -103,8 +103,8 @@ _HOMES = {
     "Sequential": "pastalang.values.pydantic.annotations",
     "Tokens": "pastalang.values.pydantic.annotations",
     "Verbatim": "pastalang.values.pydantic.annotations",
-    "Truncated": "pastalang.runtime.truncation",
-    "Truncation": "pastalang.runtime.truncation",
+    "Truncated": "pastalang.runtime.result",
+    "Truncation": "pastalang.runtime.answer_parts",
     "TruncationWarning": "pastalang.errors",
     "Diagnostic": "pastalang.diagnostics.diagnostic",
     "FileError": "pastalang.errors",
@@ -142,7 +142,7 @@ _HOMES = {
     "Invalid": "pastalang.runtime.result",
     "Trace": "pastalang.runtime.trace",
     "Answer": "pastalang.runtime.result",
-    "FieldResult": "pastalang.runtime.result",
+    "FieldResult": "pastalang.runtime.answer_parts",
     "Result": "pastalang.runtime.result",
     "Limits": "pastalang.runtime.scheduler.step_budget",
     "Usage": "pastalang.runtime.result",

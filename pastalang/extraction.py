@@ -1,74 +1,44 @@
-"""One call from a type and a text to a value: `extract`, on an engine or on a model that is loaded once.
-
-type ── from_model ── Program (once per type) ── engine.run(text, instructions) ── value, or Extraction with `details`
-"""
+"""One call from a type and a text to a value: `extract`, on an engine or on a model that is loaded once."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, get_origin, overload
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
 
-from pydantic import BaseModel
+from typing_extensions import TypeIs
 
-from pastalang.interop import Examples, examples_of, extraction_program
-from pastalang.program.program import Program
-from pastalang.runtime.call import OPTIONS, DecodingOptions, check_names
+from pastalang.runtime.call import EXTRACT_DEFAULTS, ExtractOptions, shows_options
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model
 from pastalang.runtime.models.source import DTypeName, check_source, is_local
-from pastalang.runtime.result import Result
-from pastalang.values.json import write_json
+from pastalang.runtime.question import question_of
+from pastalang.runtime.result import Extraction
 from pastalang.values.pydantic.from_core import is_type, name_of_type
-from pastalang.values.to_source import SHOW_SCHEMA
 
-if TYPE_CHECKING:  # only `extract` without an engine loads torch
+if TYPE_CHECKING:  # only an engine loads torch
     from pastalang.runtime.engine import Engine
 
 T = TypeVar("T")
-
-
-class ExtractOptions(DecodingOptions, total=False):
-    """The options of `extract`: those of a run, and what the model reads besides the text.
-
-    instructions   what to do, in place of "Read the text and fill in the record."
-    examples       texts with their right values, which the model sees as earlier turns
-    context        texts that stand before the text: what the model should know, or more to quote from
-    """
-
-    instructions: str | None
-    context: str | Sequence[str]
-    examples: Sequence[tuple[str, Any]]
-
-
-# ── on a model that is loaded once ───────────────────────────────────────────────────────────────────────
+LanguageModel: TypeAlias = "str | Path | Engine | None"
 
 
 @overload
 def extract(
-    type: type[T], text: str, *, model: str | Path = ..., details: Literal[False] = False,
+    type: type[T], text: str, *, model: LanguageModel = ..., details: Literal[False] = False,
     **options: Unpack[ExtractOptions],
 ) -> T: ...  # fmt: skip
 @overload
 def extract(
-    type: type[T], text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
+    type: type[T], text: str, *, model: LanguageModel = ..., details: Literal[True], **options: Unpack[ExtractOptions]
 ) -> Extraction[T]: ...
 @overload
 def extract(
-    type: object, text: str, *, model: str | Path = ..., details: Literal[False] = False,
-    **options: Unpack[ExtractOptions],
-) -> Any: ...  # fmt: skip
-@overload
-def extract(
-    type: object, text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
-) -> Extraction[Any]: ...
-def extract(type: Any, text: str, *, model: str | Path | None = None, **options: Any) -> Any:
+    type: object, text: str, *, model: LanguageModel = ..., details: bool = False, **options: Unpack[ExtractOptions]
+) -> Any: ...
+@shows_options(EXTRACT_DEFAULTS, ExtractOptions)
+def extract(type: Any, text: str, *, model: LanguageModel = None, details: bool = False, **options: Any) -> Any:
     """Read a text and return an instance of the type.
 
         class Coffee(BaseModel):
@@ -87,32 +57,39 @@ def extract(type: Any, text: str, *, model: str | Path | None = None, **options:
     options are those of `Engine.run`. Raises `NotExpressible` for a type that cannot be decoded, `Invalid` for a value
     that the type's own validators refuse, and what `Engine.run` raises.
     """
-    question = question_of(type, text, options)  # a mistake is reported before a model is loaded
-    return question.ask(shared_engine(default_model().name if model is None else model))
+    question = question_of(type, text, {**options, "details": details})  # a mistake is told before a model is loaded
+    return engine_for(model).ask(question)
 
 
 @overload
 async def aextract(
-    type: type[T], text: str, *, model: str | Path = ..., details: Literal[False] = False,
+    type: type[T], text: str, *, model: LanguageModel = ..., details: Literal[False] = False,
     **options: Unpack[ExtractOptions],
 ) -> T: ...  # fmt: skip
 @overload
 async def aextract(
-    type: type[T], text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
+    type: type[T], text: str, *, model: LanguageModel = ..., details: Literal[True], **options: Unpack[ExtractOptions]
 ) -> Extraction[T]: ...
 @overload
 async def aextract(
-    type: object, text: str, *, model: str | Path = ..., details: Literal[False] = False,
-    **options: Unpack[ExtractOptions],
-) -> Any: ...  # fmt: skip
-@overload
-async def aextract(
-    type: object, text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
-) -> Extraction[Any]: ...
-async def aextract(type: Any, text: str, *, model: str | Path | None = None, **options: Any) -> Any:
+    type: object, text: str, *, model: LanguageModel = ..., details: bool = False, **options: Unpack[ExtractOptions]
+) -> Any: ...
+@shows_options(EXTRACT_DEFAULTS, ExtractOptions)
+async def aextract(type: Any, text: str, *, model: LanguageModel = None, details: bool = False, **options: Any) -> Any:
     """`extract` for asyncio: concurrent calls share forward passes."""
-    question = question_of(type, text, options)
-    return await question.aask(await asyncio.to_thread(shared_engine, default_model().name if model is None else model))
+    question = question_of(type, text, {**options, "details": details})
+    engine = await asyncio.to_thread(engine_for, model)
+    return await engine.aask(question)
+
+
+def engine_for(model: LanguageModel) -> Engine:
+    """The engine that was given, or the one of a model, which is loaded once. Raises `BadInputs`."""
+    return model if is_engine(model) else shared_engine(default_model().name if model is None else model)
+
+
+def is_engine(model: object) -> TypeIs[Engine]:
+    """Does not import torch, as the module of `Engine` does."""
+    return not is_type(model) and hasattr(model, "amap")
 
 
 class SharedEngines:
@@ -145,165 +122,6 @@ def _model_name(model: object) -> str:
     if is_type(model):
         raise BadInputs(f"`model` is the language model; the type comes first: `extract({name_of_type(model)}, text)`")
     if not isinstance(model, str | Path):
-        raise BadInputs(
-            f"`model` is a folder or a name on the hub, not {model!r:.60}; an engine that you have loaded is called "
-            "as `engine.extract(type, text)`"
-        )
+        raise BadInputs(f"`model` is a folder, a name on the hub or an `Engine`, not {model!r:.60}")
     check_source(model)
     return str(Path(model).resolve()) if is_local(model) else str(model)
-
-
-# ── what is asked ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A call of `extract`, checked: what an engine runs."""
-
-    type: Any
-    program: Program
-    inputs: Mapping[str, Any]
-    options: Mapping[str, Any]
-
-    def ask(self, engine: Engine) -> Any:
-        return self._answer(engine.run(self.program, self.inputs_for(engine), model=self.type, **self.options))
-
-    async def aask(self, engine: Engine) -> Any:
-        return self._answer(await engine.arun(self.program, self.inputs_for(engine), model=self.type, **self.options))
-
-    def inputs_for(self, engine: Engine) -> Mapping[str, Any]:
-        """The inputs, with what depends on how the weights were trained."""
-        note = engine.trained_for
-        return self.inputs if note is None or note.reads_schemas else {**self.inputs, SHOW_SCHEMA: False}
-
-    def _answer(self, result: Result[Any]) -> Any:
-        return Extraction.of(result) if self.options.get("details") else result.value
-
-
-def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
-    """Raises `TypeError` for a call that cannot be meant, `NotExpressible` for a type that cannot be decoded."""
-    _check_type(type, text)
-    _check_text(type, text)
-    run_options = {name: value for name, value in given.items() if name in _RUN_OPTIONS}
-    check_names(
-        {name: value for name, value in given.items() if name not in _RUN_OPTIONS},
-        _OWN_OPTIONS,
-        options=(*_RUN_OPTIONS, *_OWN_OPTIONS),
-        instead=_INSTEAD,
-    )
-    if given.get("keep_invalid") and not given.get("details"):
-        raise BadInputs("with `keep_invalid` the value may be invalid: add `details=True`, and look at its problems")
-    inputs: dict[str, Any] = {"text": text}
-    if given.get("instructions") is not None:
-        inputs["instructions"] = given["instructions"]
-    if given.get("context") is not None:
-        inputs["context"] = _texts(given["context"])
-    examples = given.get("examples", ())
-    if isinstance(examples, str | Mapping) or not isinstance(examples, Sequence):
-        raise TypeError(f"`examples` is a list of pairs, a text and its value, not {examples!r:.60}")
-    program = program_for(type, examples_of(type, examples))
-    return Question(type, program, inputs, run_options)
-
-
-_OWN_OPTIONS: Final = ("instructions", "context", "examples")
-_RUN_OPTIONS: Final = tuple(name for name in OPTIONS if name not in ("template", "model"))
-_INSTRUCTED: Final = "write `instructions={value}`"
-_FIRST: Final = "the type of the answer comes first: `extract(Model, text)`"
-_INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("prompt", "system", "system_prompt", "prompt_description", "instruction"), _INSTRUCTED),
-        **dict.fromkeys(("few_shot", "shots", "demos"), "write `examples=[(text, value), ...]`"),
-        **dict.fromkeys(("documents", "background", "sources", "docs"), "write `context={value}`"),
-        **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _FIRST),
-        "model": "an engine has its model already; `pastalang.extract` takes one by name",
-        "template": "the program is made from the type; `run` takes a program and a template",
-        "stream": "call `engine.stream` with `pastalang.from_model(Model)`, which yields events",
-    }
-)
-
-
-def _check_type(type: object, text: object) -> None:
-    if is_type(type):
-        return
-    if isinstance(type, str) and is_type(text):
-        raise TypeError(f"the type comes first: `extract({name_of_type(text)}, text)`")
-    if isinstance(type, str | Path | Program):
-        raise TypeError(f"`extract` takes a type; a program or its file is run: `engine.run({_named(type)}, text=...)`")
-    if isinstance(type, BaseModel):
-        name = type.__class__.__name__
-        raise TypeError(f"`extract` takes a class, not an instance of it: write `extract({name}, text)`")
-    raise TypeError(f"`extract` takes a type, such as a Pydantic model, not {type!r:.100}")
-
-
-def _named(program: str | Path | Program) -> str:
-    return "program" if isinstance(program, Program) else repr(str(program)[:40])
-
-
-def _check_text(type: object, text: object) -> None:
-    name = name_of_type(type)
-    match text:
-        case str():
-            return
-        case Path():
-            advice = 'pass what the file contains: `path.read_text(encoding="utf-8")`'
-        case bytes():
-            advice = 'decode it first: `text.decode("utf-8")`'
-        case list() | tuple():
-            advice = f"for many texts, write `extract_many({name}, texts)`"
-        case _:
-            advice = f'write `extract({name}, "...")`'
-    raise TypeError(f"`extract` reads one text, not {_kind(text)}; {advice}")
-
-
-def _texts(context: object) -> list[str]:
-    if isinstance(context, str):
-        return [context]
-    if isinstance(context, Sequence) and all(isinstance(text, str) for text in context):
-        return list(context)
-    raise TypeError(f"`context` is a text or a list of texts, not {context!r:.60}")
-
-
-def _kind(text: object) -> str:
-    return "None" if text is None else f"a {type(text).__name__}"
-
-
-# ── the program of a type ────────────────────────────────────────────────────────────────────────────────
-
-_MOST_FORMS: Final = 64
-_MOST_EXAMPLES: Final = 8  # lists of examples, for each type
-
-
-class ProgramsByType:
-    """The program of each type, made once, and those of its latest examples.
-
-    Classes are held weakly, and the last 64 forms such as `list[Line]`.
-    """
-
-    def __init__(self) -> None:
-        self._of_class: WeakKeyDictionary[Any, dict[str, Program]] = WeakKeyDictionary()
-        self._of_form: dict[Any, dict[str, Program]] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, found: Any, examples: Examples = ()) -> Program:
-        try:
-            hash(found)
-        except TypeError:  # such as `Annotated` with a list
-            return extraction_program(found, examples=examples)
-        key = write_json([[text, answer] for text, answer in examples])
-        with self._lock:
-            known = self._programs(found)
-            if key not in known:
-                if len(known) >= _MOST_EXAMPLES:
-                    known.clear()
-                known[key] = extraction_program(found, examples=examples)
-            return known[key]
-
-    def _programs(self, found: Any) -> dict[str, Program]:
-        if isinstance(found, type) and get_origin(found) is None:
-            return self._of_class.setdefault(found, {})
-        if found not in self._of_form and len(self._of_form) >= _MOST_FORMS:
-            del self._of_form[next(iter(self._of_form))]
-        return self._of_form.setdefault(found, {})
-
-
-program_for: Final = ProgramsByType()

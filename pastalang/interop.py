@@ -82,6 +82,11 @@ def from_schema(document: str, *, name: str = "record", examples: Sequence[tuple
     given: object = document
     if not isinstance(given, str):
         raise TypeError(f"from_schema takes a JSON Schema as text, not a {type(given).__name__}; json.dumps writes it")
+    if _names_a_file(document):
+        raise ValueError(
+            f"from_schema takes a JSON Schema as text, and {document!r} is the name of a file: pass what it contains, "
+            f"`from_schema(Path({document!r}).read_text())`, or write `pasta import {document}`"
+        )
     return _compiled(type_of_schema(document, name=name), name, examples=_examples(examples, json.dumps))
 
 
@@ -101,6 +106,11 @@ def schema_of(program: Program, *, template: str | None = None) -> Document:
     from pastalang.values.to_schema import schema_of as schema_of_type
 
     return schema_of_type(_answer(program, template)[0].type, program.types)
+
+
+def _names_a_file(text: str) -> bool:
+    """Whether it is rather the name of a file than JSON, which has braces or is one word."""
+    return text.endswith((".json", ".yaml", ".yml")) and not text.lstrip().startswith(("{", "[", '"'))
 
 
 def _template_name(model: object) -> str:

@@ -25,9 +25,9 @@ from pastalang.errors import FileError, PastaError
 from pastalang.program.program import Program
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
-from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model, revision_of
 from pastalang.runtime.models.source import DTypeName, is_local
+from pastalang.runtime.result import Extraction
 
 if TYPE_CHECKING:
     from pastalang.bulk.table import Worker

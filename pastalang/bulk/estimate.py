@@ -14,7 +14,7 @@ from pastalang.bulk.documents import Document, drawn_from
 from pastalang.bulk.rows import extractions_of
 from pastalang.bulk.task import Task
 from pastalang.errors import TruncationWarning
-from pastalang.runtime.extraction_result import Extraction
+from pastalang.runtime.result import Extraction
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.rows import Feed, extractions_of
 from pastalang.bulk.task import Task, task_of_type
-from pastalang.extraction import ExtractOptions, shared_engine
-from pastalang.runtime.call import IN_FLIGHT, check_in_flight
+from pastalang.extraction import is_engine, shared_engine
+from pastalang.runtime.call import IN_FLIGHT, ExtractOptions, check_in_flight
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model
 from pastalang.runtime.models.source import DTypeName
+from pastalang.runtime.result import Extraction
 from pastalang.values.pydantic.from_core import name_of_type
 
 if TYPE_CHECKING:  # torch is imported when the first document is read
@@ -91,7 +91,7 @@ def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Calla
         return lambda: shared_engine(default_model().name if model is None else model, dtype)
     if dtype is not None:
         raise BadInputs("an engine has its `dtype` from `Engine.load`; pass it there")
-    if not hasattr(model, "amap"):
+    if not is_engine(model):
         raise BadInputs(f"`model` is a name, a folder or an `Engine`, not {model!r:.60}")
     return lambda: model
 

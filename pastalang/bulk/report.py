@@ -23,9 +23,8 @@ from typing import Any, Final, TextIO
 from pastalang.bulk.documents import Columns, Document
 from pastalang.bulk.rows import STATUSES, Row
 from pastalang.bulk.saved import SavedRun
+from pastalang.runtime.answer_html import hue, stretches
 from pastalang.runtime.display.page import fill_page, inert_json
-from pastalang.runtime.display.sources import stretches
-from pastalang.runtime.notebook import hue
 from pastalang.values.json import write_json
 from pastalang.values.paths import WHOLE, path_text
 

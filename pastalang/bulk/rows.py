@@ -18,12 +18,12 @@ from pastalang.bulk.task import Task, parts_of
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode
 from pastalang.plan.serialise import fingerprint
+from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.errors import TooLong
-from pastalang.runtime.extraction_result import Extraction, Status
 from pastalang.runtime.models.choice import revision_of
 from pastalang.runtime.models.source import DTypeName
 from pastalang.runtime.quotations import SourceSpan
-from pastalang.runtime.result import FieldResult, Result
+from pastalang.runtime.result import Extraction, Result, Status
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.pydantic.from_core import json_of
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pastalang.bulk.documents import BadDocument, Columns, Document, Record
 from pastalang.errors import InputError
-from pastalang.extraction import Question, question_of
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Input, InputKind, OneOf, Program
 from pastalang.runtime.call import template_of
 from pastalang.runtime.errors import BadInputs, RunError
+from pastalang.runtime.question import Question, question_of
 
 if TYPE_CHECKING:  # a task is made before torch is imported
     from pastalang.runtime.engine import Engine
@@ -73,7 +73,7 @@ class Task:
         """The inputs that are the same for all documents."""
         if self.question is None:
             return {}
-        return {name: value for name, value in self.question.inputs_for(engine).items() if name != _TEXT}
+        return {name: value for name, value in self.question.inputs_for(engine.trained_for).items() if name != _TEXT}
 
     def inputs_of(self, document: Document) -> dict[str, Any] | InputError | RunError:
         """The inputs of a document by name, or why it has none."""

@@ -41,7 +41,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.choice import note_of, why_no_help
-from pastalang.runtime.truncation import advice_on
+from pastalang.runtime.result import advice_on
 from pastalang.values.json import write_json
 from pastalang.values.paths import place_of
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pastalang.plan.plan import Form, Value
+from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
-from pastalang.runtime.result import Answer, FieldResult, Stretch
+from pastalang.runtime.result import Answer
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import latest
@@ -24,7 +25,6 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenText,
     WrittenValue,
 )
-from pastalang.runtime.truncation import Truncation
 from pastalang.values.describe import counted
 from pastalang.values.fit import find_mismatches, read, to_plain, to_python
 from pastalang.values.json import JsonValue, NotJson, Place, json_at, parse_json, spell_json

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields
+from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypedDict, TypeVar
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Mode, Plan
@@ -14,6 +15,7 @@ from pastalang.program.types import ON_TRUNCATED, SAMPLING_BOUNDS, Drafts, OnTru
 from pastalang.runtime.errors import BadInputs
 from pastalang.values.describe import counted
 
+F = TypeVar("F", bound=Callable[..., Any])
 IN_FLIGHT: Final = 16  # how many inputs of a `map` run at the same time
 
 
@@ -72,7 +74,47 @@ class RunOptions(DecodingOptions, total=False):
     details: bool
 
 
+class ExtractOptions(DecodingOptions, total=False):
+    """The options of `extract`: those of a run, and what the model reads besides the text.
+
+    instructions   what to do, in place of "Read the text and fill in the record."
+    examples       texts with their right values, which the model sees as earlier turns
+    context        texts that stand before the text: what the model should know, or more to quote from
+    """
+
+    instructions: str | None
+    context: str | Sequence[str]
+    examples: Sequence[tuple[str, Any]]
+
+
 OPTIONS: Final = tuple(field.name for field in fields(Options))
+RUN_DEFAULTS: Final[Mapping[str, object]] = MappingProxyType({field.name: field.default for field in fields(Options)})
+EXTRACT_DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
+    {"instructions": None, "context": None, "examples": ()}
+    | {name: default for name, default in RUN_DEFAULTS.items() if name not in ("template", "model")}
+)
+
+
+def shows_options(defaults: Mapping[str, object], types: Any, *, also: str = "") -> Callable[[F], F]:
+    """Decorator: `help` and notebooks list these options in place of `**options`, and `**also` for anything else."""
+
+    def decorate(function: F) -> F:
+        found = signature(function)
+        own = [one for one in found.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        shown = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_annotation(types, name))
+            for name, default in defaults.items() if name not in found.parameters
+        ]  # fmt: skip
+        rest = [Parameter(also, Parameter.VAR_KEYWORD, annotation="Any")] if also else []
+        vars(function)["__signature__"] = found.replace(parameters=[*own, *shown, *rest])
+        return function
+
+    return decorate
+
+
+def _annotation(types: Any, name: str) -> object:
+    found = types.__annotations__.get(name, "Any")
+    return getattr(found, "__forward_arg__", found)
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -230,6 +272,14 @@ def check_size(name: str, value: object, *, minimum: int) -> None:
 def check_in_flight(in_flight: object) -> None:
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
         raise BadInputs(f"`in_flight` must be a whole number of at least 1, not {in_flight!r:.60}")
+
+
+def check_many(inputs: object, *, can_be_async: bool = False) -> None:
+    """Raises `BadInputs` unless there are inputs to go through."""
+    if can_be_async and isinstance(inputs, AsyncIterable):
+        return
+    if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
+        raise BadInputs(f"`map` goes through many inputs, one dict for each request, not a {type(inputs).__name__}")
 
 
 def check_batch(inputs: object) -> None:

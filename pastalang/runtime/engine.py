@@ -1,40 +1,106 @@
-"""The engine runs programs on a model: `run` one request, `stream` its events; `arun` and `astream` await.
+"""The engine runs programs on a model: one request or many, as results or events, in threads or asyncio.
 
-All requests of an engine share its forward passes. `batch` and `map`, for many inputs, are in `many_requests`.
+All requests of an engine share its forward passes, which `loop` makes.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+import os
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, Unpack, overload
+from typing import Any, ClassVar, Literal, Never, TypeVar, Unpack, overload
 
 from pastalang.errors import PastaError
-from pastalang.program.types import Drafts, OnTruncated
-from pastalang.runtime.call import RunOptions, check_load_names, check_size
+from pastalang.plan.plan import Mode, Plan
+from pastalang.program.types import Drafts, OnTruncated, Sampling
+from pastalang.runtime.binding.bound_plan import MakeGuide
+from pastalang.runtime.binding.guide_cache import GuideCache
+from pastalang.runtime.call import (
+    EXTRACT_DEFAULTS,
+    IN_FLIGHT,
+    OPTIONS,
+    RUN_DEFAULTS,
+    ExtractOptions,
+    Options,
+    RunOptions,
+    check_batch,
+    check_drafts,
+    check_in_flight,
+    check_load_names,
+    check_many,
+    check_names,
+    check_on_truncated,
+    check_seeds,
+    check_size,
+    merged_inputs,
+    options_of,
+    shows_options,
+)
 from pastalang.runtime.constraints.compile import prepare_vocabulary
-from pastalang.runtime.errors import LoadError, RunError
+from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.drafts.budget import clock_of
+from pastalang.runtime.drafts.drafter import EngineDrafter
+from pastalang.runtime.drafts.probed import ProbeDrafts
+from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
-from pastalang.runtime.many_requests import ManyRequests
+from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.log import log_outcome
+from pastalang.runtime.loop import Loop
+from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.loading import DType, LoadedModel, load_model
+from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_threads
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.plan_cache import Runnable
-from pastalang.runtime.result import Result
+from pastalang.runtime.outcome import outcome_of
+from pastalang.runtime.plan_cache import PlanCache, Runnable
+from pastalang.runtime.question import Question, question_of
+from pastalang.runtime.repair.policy import Policy, policy_for
+from pastalang.runtime.repair.review import Review
+from pastalang.runtime.request_window import (
+    Given,
+    Inputs,
+    RequestMaker,
+    RequestWindow,
+    aoutcomes_in_turn,
+    arun_window,
+    as_async,
+    outcomes_in_turn,
+    run_window,
+)
+from pastalang.runtime.result import Extraction, Result, warn
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.scheduler import ScheduleFilter, Scheduler
 from pastalang.runtime.scheduler.step_budget import Limits
-from pastalang.runtime.truncation import warn
-
-if TYPE_CHECKING:  # stands above the engine, and is imported by the call
-    from pastalang.extraction import ExtractOptions
-    from pastalang.runtime.extraction_result import Extraction
 
 M = TypeVar("M")
 
 CELLS = 8192
 
 
-class Engine(ManyRequests):
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a call asks for, the same for all inputs of a batch."""
+
+    plan: Plan
+    options: Options
+    policy: Policy | None
+
+
+class Engine:
     """Runs programs on one model.
 
         engine = pastalang.Engine.load("pasta-mini")
@@ -45,6 +111,56 @@ class Engine(ManyRequests):
     `stream` yields events while fields are written; `batch` and `map` run many inputs in the same forward passes;
     `arun`, `astream` and `amap` are for asyncio. An engine may be used from several threads: calls take turns.
     """
+
+    # Whether every run compares its passes with those that its plan asks for. Runs with `details` always do.
+    checks_passes: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        model: Model,
+        tokenizer: Any = None,
+        *,
+        limits: Limits | None = None,
+        prefix_cells: int | None = None,
+        trained_for: TrainingNote | None = None,
+        on_truncated: OnTruncated | None = None,
+        drafts: Drafts = "off",
+        guides: MakeGuide | None = None,
+        schedule_filter: ScheduleFilter | None = None,
+    ) -> None:
+        """Use `Engine.load` unless you bring a model of your own kind. `guides` and `schedule_filter` are for tests.
+
+        A run in a mode that is not in `trained_for` is refused unless it is called with `any_mode=True`.
+        """
+        if isinstance(model, str | os.PathLike) or tokenizer is None:
+            shown = repr(os.fspath(model)) if isinstance(model, str | os.PathLike) else "model, tokenizer"
+            raise TypeError(f"an engine is made by loading a model: `pastalang.Engine.load({shown})`")
+        if prefix_cells is not None:
+            check_size("prefix_cells", prefix_cells, minimum=0)
+        if limits is not None and not isinstance(limits, Limits):
+            raise BadInputs(f"`limits` must be a pastalang.Limits, not {limits!r:.60}")
+        if problems := [*check_on_truncated(on_truncated), *check_drafts(drafts)]:
+            raise BadInputs(*problems)
+        self.encoder = Encoder(tokenizer)
+        check_tokenizer(model, self.encoder)
+        self.model = model
+        self.limits = limits or Limits()
+        self.trained_for = trained_for
+        self.on_truncated = on_truncated
+        vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
+        trained = model.probe_tokens
+        ahead = None if trained is None else ProbeDrafts(trained, model.vocabulary, model.max_position)
+        drafter = EngineDrafter(vocabulary, clock_of(model.device), ahead)
+        self.drafts = drafts
+        self.scheduler = Scheduler(
+            cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,
+            prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells, drafter=drafter,
+        )  # fmt: skip
+        self._vocabulary = Tokens(vocabulary)
+        make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
+        self._plans = PlanCache(self.encoder, make_guide)
+        self._loop = Loop(model, self.scheduler, drafter)
+        self._numbers = count(1)  # of requests
 
     @staticmethod
     def load(
@@ -88,7 +204,33 @@ class Engine(ManyRequests):
         prepare_vocabulary(engine._vocabulary)  # so that the first guides are not slow
         return engine
 
-    # ── what people call ─────────────────────────────────────────────────────────────────────────────────
+    def __repr__(self) -> str:
+        model = self.model
+        modes = (
+            ""
+            if self.trained_for is None
+            else f", trained for {', '.join(mode.value for mode in self.trained_for.modes)}"
+        )
+        size = f"{model.cells:,} cells, {model.max_position + 1:,} positions, {model.vocabulary:,} tokens"
+        return f"<Engine on {model.device} in {model.dtype}: {size}{modes}>"
+
+    def plan(self, program: Runnable, *, template: str | None = None, mode: str | Mode = Mode.STRICT) -> Plan:
+        """The plan that `run` uses; the same object for the same program. Raises `BadInputs` or `PlanError`."""
+        return self._plans.plan(program, template=template, mode=mode)
+
+    @property
+    def longest_text(self) -> int:
+        """A text of more characters is too long for the model, which need not be found out by tokenizing all of it.
+
+        A token covers at most the bytes of the longest one. Normalization makes at most one character of three.
+        """
+        return 3 * self._vocabulary.longest * (self.model.max_position + 1)
+
+    def check_integrity(self) -> None:
+        """Assert that no cell is lost or owned twice."""
+        self._loop.check_integrity()
+
+    # ── one set of inputs ────────────────────────────────────────────────────────────────────────────────
 
     @overload
     def run(
@@ -102,6 +244,7 @@ class Engine(ManyRequests):
     def run(self, program: Runnable, inputs: None = None, *, model: type[M], **given: Any) -> Result[M]: ...
     @overload
     def run(self, program: Runnable, inputs: None = None, *, model: object = None, **given: Any) -> Result: ...
+    @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
     def run(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Result:
         """Run a program, a plan or a `.pasta` file on one set of inputs.
 
@@ -115,19 +258,14 @@ class Engine(ManyRequests):
         """
         request = self._single_request(program, inputs, given, with_events=False)
         try:
-            self._submit(request)
+            self._loop.submit(request)
             while not request.is_over:
-                self._step_for(request)
+                self._loop.step_for(request)
         finally:
-            self._cancel([request])
+            self._loop.cancel([request])
         return _result_or_error(self._outcome_of(request))
 
-    @overload
-    def stream(
-        self, program: Runnable, inputs: Mapping[str, Any], *, model: object = None, **options: Unpack[RunOptions]
-    ) -> Iterator[Event]: ...
-    @overload
-    def stream(self, program: Runnable, inputs: None = None, **given: Any) -> Iterator[Event]: ...
+    @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
     def stream(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Iterator[Event]:
         """Yield events while a program runs; the last one is `Done` or `Failed`. Called like `run`.
 
@@ -147,23 +285,19 @@ class Engine(ManyRequests):
     async def arun(self, program: Runnable, inputs: None = None, *, model: type[M], **given: Any) -> Result[M]: ...
     @overload
     async def arun(self, program: Runnable, inputs: None = None, *, model: object = None, **given: Any) -> Result: ...
+    @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
     async def arun(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Result:
         """`run` for asyncio: concurrent calls share forward passes. Cancelling the task cancels the run."""
-        request = self._submit(self._single_request(program, inputs, given, with_events=False))
+        request = self._single_request(program, inputs, given, with_events=False)
         try:
+            self._loop.submit(request)
             while not request.is_over:
-                await self._astep_for(request)
-        except BaseException:
-            self._cancel([request])
-            raise
+                await self._loop.astep_for(request)
+        finally:
+            self._loop.cancel([request])
         return _result_or_error(self._outcome_of(request))
 
-    @overload
-    def astream(
-        self, program: Runnable, inputs: Mapping[str, Any], *, model: object = None, **options: Unpack[RunOptions]
-    ) -> AsyncGenerator[Event, None]: ...
-    @overload
-    def astream(self, program: Runnable, inputs: None = None, **given: Any) -> AsyncGenerator[Event, None]: ...
+    @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
     def astream(
         self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any
     ) -> AsyncGenerator[Event, None]:
@@ -174,6 +308,111 @@ class Engine(ManyRequests):
         """
         return self._astream(self._single_request(program, inputs, given, with_events=True))
 
+    # ── many sets of inputs ──────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def batch(
+        self, program: Runnable, inputs: Sequence[Inputs], *, seeds: Sequence[int] | None = ..., model: type[M],
+        **options: Unpack[RunOptions],
+    ) -> list[Result[M] | PastaError]: ...  # fmt: skip
+    @overload
+    def batch(
+        self, program: Runnable, inputs: Sequence[Inputs], *, seeds: Sequence[int] | None = ...,
+        model: object = None, **options: Unpack[RunOptions],
+    ) -> list[Result | PastaError]: ...  # fmt: skip
+    def batch(
+        self, program: Runnable, inputs: Sequence[Inputs], *, seeds: Sequence[int] | None = None, **given: Any
+    ) -> list[Result[Any] | PastaError]:
+        """Run a program on many sets of inputs in the same forward passes. Takes the options of `run`.
+
+        An input that is passed by keyword is the same for all of them. The list has a result or an error for each set
+        of inputs, in their order. An error ends its own request only. For more inputs than a list should hold, `map`
+        yields the results one after another.
+
+        With one `seed`, sampled answers to different inputs share their random numbers: where the chances are alike,
+        so are the draws. `seeds`, one for each set of inputs, make them independent.
+        """
+        check_batch(inputs)
+        batch = list(inputs)
+        if seeds is not None:
+            check_seeds(seeds, batch, given)
+        maker = self._maker(program, given, check_plan=False, seeds=seeds)
+        pairs = run_window(self._loop, RequestWindow(maker, in_flight=None), iter(batch))
+        found = [outcome for _, outcome in pairs]
+        warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
+        return found
+
+    @overload
+    def map(
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = ..., return_errors: Literal[False] = ...,
+        model: type[M], **options: Unpack[RunOptions],
+    ) -> Iterator[Result[M]]: ...  # fmt: skip
+    @overload
+    def map(
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = ..., return_errors: Literal[True],
+        model: type[M], **options: Unpack[RunOptions],
+    ) -> Iterator[Result[M] | PastaError]: ...  # fmt: skip
+    @overload
+    def map(
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = ..., return_errors: Literal[False] = ...,
+        model: object = None, **options: Unpack[RunOptions],
+    ) -> Iterator[Result]: ...  # fmt: skip
+    @overload
+    def map(
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = ..., return_errors: Literal[True],
+        model: object = None, **options: Unpack[RunOptions],
+    ) -> Iterator[Result | PastaError]: ...  # fmt: skip
+    def map(
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = IN_FLIGHT, return_errors: bool = False,
+        **given: Any,
+    ) -> Iterator[Result[Any] | PastaError]:  # fmt: skip
+        """Yield the result for each set of inputs, in their order, however many there are. Takes the options of `run`.
+
+            for result in engine.map(program, ({"title": line} for line in open("titles.txt"))):
+                print(result.value)
+
+        `inputs` are read as they are needed. `in_flight` of them run at the same time, and the next one begins as soon
+        as one ends; it does not change any result. Nothing runs while the caller does not ask for more, and memory does
+        not grow with the number of inputs. Closing the iterator cancels what is in flight.
+
+        The first error is raised, and ends the iterator. With `return_errors=True` it is yielded in its place instead,
+        and the others go on. If `inputs` itself raises, what it gave before is yielded first. An error in place of
+        inputs, such as that of a row which could not be read, counts as their result.
+        """
+        check_in_flight(in_flight)
+        check_many(inputs)
+        window = RequestWindow(self._maker(program, given), in_flight)
+        return outcomes_in_turn(run_window(self._loop, window, iter(inputs)), return_errors=return_errors)
+
+    def map_unordered(
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = IN_FLIGHT, **given: Any
+    ) -> Iterator[tuple[int, Result[Any] | PastaError]]:
+        """`map` in the order in which requests end: yields the 0-based number of the inputs with its result or error.
+
+        No result waits for an earlier and slower one.
+        """
+        check_in_flight(in_flight)
+        check_many(inputs)
+        return run_window(
+            self._loop, RequestWindow(self._maker(program, given), in_flight, in_order=False), iter(inputs)
+        )
+
+    def amap(
+        self, program: Runnable, inputs: Iterable[Given] | AsyncIterable[Given], *, in_flight: int = IN_FLIGHT,
+        return_errors: bool = False, **given: Any,
+    ) -> AsyncGenerator[Result[Any] | PastaError, None]:  # fmt: skip
+        """`map` for asyncio: `async for result in engine.amap(program, inputs)`.
+
+        `inputs` may be an asynchronous iterable: what is in flight goes on while the next inputs are awaited. Leaving
+        the loop early cancels what is in flight as soon as the iterator is closed, as `contextlib.aclosing` does.
+        """
+        check_in_flight(in_flight)
+        check_many(inputs, can_be_async=True)
+        window = RequestWindow(self._maker(program, given), in_flight)
+        return aoutcomes_in_turn(arun_window(self._loop, window, as_async(inputs)), return_errors=return_errors)
+
+    # ── one text and a type ──────────────────────────────────────────────────────────────────────────────
+
     @overload
     def extract(
         self, type: type[M], text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
@@ -183,21 +422,14 @@ class Engine(ManyRequests):
         self, type: type[M], text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
     ) -> Extraction[M]: ...
     @overload
-    def extract(
-        self, type: object, text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
-    ) -> Any: ...
-    @overload
-    def extract(
-        self, type: object, text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
-    ) -> Extraction[Any]: ...
-    def extract(self, type: Any, text: str, **options: Any) -> Any:
+    def extract(self, type: object, text: str, *, details: bool = False, **options: Unpack[ExtractOptions]) -> Any: ...
+    @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
+    def extract(self, type: Any, text: str, *, details: bool = False, **options: Any) -> Any:
         """Read a text and return an instance of the type, or an `Extraction` with `details=True`.
 
         Called like `pastalang.extract`, with the model of this engine.
         """
-        from pastalang.extraction import question_of
-
-        return question_of(type, text, options).ask(self)
+        return self.ask(question_of(type, text, {**options, "details": details}))
 
     @overload
     async def aextract(
@@ -209,43 +441,105 @@ class Engine(ManyRequests):
     ) -> Extraction[M]: ...
     @overload
     async def aextract(
-        self, type: object, text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
+        self, type: object, text: str, *, details: bool = False, **options: Unpack[ExtractOptions]
     ) -> Any: ...
-    @overload
-    async def aextract(
-        self, type: object, text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
-    ) -> Extraction[Any]: ...
-    async def aextract(self, type: Any, text: str, **options: Any) -> Any:
+    @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
+    async def aextract(self, type: Any, text: str, *, details: bool = False, **options: Any) -> Any:
         """`extract` for asyncio: concurrent calls share forward passes."""
-        from pastalang.extraction import question_of
+        return await self.aask(question_of(type, text, {**options, "details": details}))
 
-        return await question_of(type, text, options).aask(self)
+    def ask(self, question: Question) -> Any:
+        """Run a call of `extract` that has been checked."""
+        inputs = question.inputs_for(self.trained_for)
+        return question.answer(self.run(question.program, inputs, model=question.type, **question.options))
 
-    # ── events ───────────────────────────────────────────────────────────────────────────────────────────
+    async def aask(self, question: Question) -> Any:
+        inputs = question.inputs_for(self.trained_for)
+        return question.answer(await self.arun(question.program, inputs, model=question.type, **question.options))
+
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _call(self, program: Runnable, given: Mapping[str, Any]) -> tuple[Call, dict[str, Any]]:
+        """What is asked for, and the inputs that were passed by keyword."""
+        options = options_of({name: value for name, value in given.items() if name in OPTIONS})
+        plan = self.plan(program, template=options.template, mode=options.mode)
+        named = {name: value for name, value in given.items() if name not in OPTIONS}
+        check_names(named, [input.name for input in plan.inputs])
+        if not options.any_mode:
+            check_mode(self.trained_for, plan.mode)
+            check_threads(self.trained_for, plan)
+        return Call(plan, options, policy_for(plan, options, has_checks=self._plans.has_checks(plan))), named
+
+    def _single_request(
+        self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any], *, with_events: bool
+    ) -> RequestState:
+        call, named = self._call(program, given)
+        inputs = {} if inputs is None else inputs
+        return self._request(call, merged_inputs(inputs, named, call.plan, given), with_events=with_events)
+
+    def _request(self, call: Call, inputs: Mapping[str, Any], *, with_events: bool) -> RequestState:
+        values = bind_inputs(call.plan, inputs)
+        options = call.options
+        called = Sampling(on_truncated=options.on_truncated, drafts=options.drafts)
+        engine_wide = Sampling(on_truncated=self.on_truncated, drafts=self.drafts)
+        base = called.over(options.sampling or Sampling()).over(engine_wide)
+        make_reviewer = None if call.policy is None else partial(Review, call.policy)
+        with self._loop.turn():
+            request = RequestState(
+                self._plans.bound(call.plan), values, number=next(self._numbers), seed=options.seed, base=base,
+                make_reviewer=make_reviewer, details=options.details, with_events=with_events,
+            )  # fmt: skip
+        if "auto" in request.drafts:
+            self._loop.measure_steps()
+        return request
+
+    def _maker(
+        self, program: Runnable, given: Mapping[str, Any], *, check_plan: bool = True,
+        seeds: Sequence[int] | None = None,
+    ) -> RequestMaker:  # fmt: skip
+        """`seeds` are those of the requests in the order in which they are made."""
+        call, named = self._call(program, given)
+        if check_plan:
+            self._plans.bound(call.plan)  # what is wrong with a plan is wrong for all inputs
+
+        left = None if seeds is None else iter(seeds)
+
+        def make(inputs: Inputs) -> RequestState:
+            own = call if left is None else replace(call, options=replace(call.options, seed=next(left)))
+            return self._request(own, merged_inputs(inputs, named, call.plan, given), with_events=False)
+
+        return RequestMaker(make, self._loop.submit, self._outcome_of)
+
+    def _outcome_of(self, request: RequestState) -> Result | PastaError:
+        outcome = outcome_of(request, self.encoder, chunk=self.limits.chunk, check_passes=self.checks_passes)
+        log_outcome(request.number, request.plan, outcome)
+        return outcome
+
+    # ── what callers get ─────────────────────────────────────────────────────────────────────────────────
 
     def _stream(self, request: RequestState) -> Iterator[Event]:
         try:
-            self._submit(request)
+            self._loop.submit(request)
             while not request.is_over:
-                self._step_for(request)
+                self._loop.step_for(request)
                 yield from request.events.take()
             yield from request.events.take()  # another caller may have run the last step
             yield self._last_event(request)
         finally:
-            self._cancel([request])
+            self._loop.cancel([request])
 
     async def _astream(self, request: RequestState) -> AsyncGenerator[Event, None]:
         try:
-            self._submit(request)
+            self._loop.submit(request)
             while not request.is_over:
-                await self._astep_for(request)
+                await self._loop.astep_for(request)
                 for event in request.events.take():
                     yield event
             for event in request.events.take():
                 yield event
             yield self._last_event(request)
         finally:
-            self._cancel([request])
+            self._loop.cancel([request])
 
     def _last_event(self, request: RequestState) -> Event:
         outcome = self._outcome_of(request)

@@ -11,11 +11,10 @@ from pastalang.runtime.answer import answers_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
-from pastalang.runtime.result import Answer, Invalid, Result, Usage
+from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import FirstAnswerStats, RequestState
 from pastalang.runtime.trace import ROOT_LANE, DraftedTokens, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
-from pastalang.runtime.truncation import Truncated
 
 
 def outcome_of(
@@ -38,7 +37,7 @@ def outcome_of(
     if review is not None:
         pairs = zip(answers, review.models, strict=True)
         answers = tuple(one if model is None else replace(one, value=model) for one, model in pairs)
-    result = Result(answers, is_stacked, usage, trace_of(request), problems)
+    result = Result(answers, is_stacked, usage, trace_of(request), problems, _prompt_of(request))
     if review is not None and problems and not review.policy.keep_invalid:
         return Invalid(problems, plan=request.plan, result=result)
     refused = [one for one in result.truncations if one.became == "raise"]
@@ -90,6 +89,15 @@ def _input_tokens(request: RequestState) -> int:
     root = request.root
     shared = root.prompt or root.start + len(root.tokens)
     return shared + sum(branch.prompt for branch in request.branches if branch is not root)
+
+
+def _prompt_of(request: RequestState) -> str:
+    """The text before the model's turn."""
+    decode = request.tokens.encoder.decode
+    root = request.root
+    kept = [token for seen in root.own_before for token in seen.branch.tokens[: seen.length]]
+    shared = decode([*kept, *root.tokens][: root.prompt or None])
+    return shared + "".join(decode(branch.tokens[: branch.prompt]) for branch in request.branches if branch is not root)
 
 
 def _undrawn_tokens(request: RequestState) -> int:

@@ -1,24 +1,30 @@
-"""What a run returns: the typed value, the text, every field with its tokens, the cost and the trace."""
+"""What a call returns: the result of a run or the extraction of a document, and what is raised in its place."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
-from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.errors import PastaError, TruncationWarning
 from pastalang.plan.plan import Plan
-from pastalang.runtime.errors import Problem, RunError
-from pastalang.runtime.notebook import answer_html
-from pastalang.runtime.quotations import SourceSpan
+from pastalang.runtime.answer_html import answer_html, sources_page
+from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, field_at, shortened
+from pastalang.runtime.errors import Problem, RunError, TooLong
 from pastalang.runtime.trace import Trace
-from pastalang.runtime.truncation import Truncation
+from pastalang.values.describe import counted
 from pastalang.values.json import JsonValue
-from pastalang.values.paths import place_in_answer, place_of
+
+T_co = TypeVar("T_co", default=Any, covariant=True)  # what `model=` makes of the answer
+BETWEEN = "\n\n"  # between the texts of stacked documents
+_FIELDS_SHOWN: Final = 6  # in one message
+_ADVICE: Final = 'raise their limits, or set `on_truncated` to "keep", "null" or "raise"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,83 +63,6 @@ class Usage:
     confirmed_tokens: int = 0
 
 
-T_co = TypeVar("T_co", default=Any, covariant=True)  # what `model=` makes of the answer
-BETWEEN = "\n\n"  # between the texts of stacked documents
-_SHOWN = 400  # characters of a value in a repr
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class FieldResult:
-    """One field of an answer.
-
-    where               its place in the value of the result: `lines[0].total`, `call.city` whichever object `call` is;
-                        of a stacked document `[1].lines[0].total`
-    path, items         the name that the plan has for it, and the 0-based numbers of the list items around it
-    text, value         as the model wrote it, and as Python has it
-    span                where `text` stands in the text of the answer, or of the result that the field was taken from
-    truncated           whether its limit ended it
-    confidence          the probability of the value, given what is declared for it
-    attempts            how many times it was decoded
-    problem             why there is no value, or what a validator objects to
-    masked_probability  with `details`: for each sampled token, the probability of the tokens that its type ruled out
-    sources             for values that quote: where each quotation stands; `source` is the first of them
-    options             with `details`, for a closed choice: the spellings with their probabilities, likeliest first;
-                        probability that could not be attributed is missing from their sum
-    """
-
-    path: str
-    items: tuple[int, ...]
-    text: str
-    value: Any
-    tokens: tuple[int, ...]
-    log_probabilities: tuple[float, ...]
-    truncated: bool
-    span: tuple[int, int]
-    attempts: int = 1
-    problem: str | None = None
-    masked_probability: tuple[float, ...] | None = None
-    options: tuple[tuple[str, float], ...] | None = None
-    sources: tuple[SourceSpan, ...] = ()
-
-    def __repr__(self) -> str:
-        notes = [f"confidence {self.confidence:.2f}"]
-        notes += ["truncated"] * self.truncated
-        notes += [f"{self.attempts} attempts"] * (self.attempts > 1)
-        notes += [self.problem] if self.problem is not None else []
-        return f"<{self.where} = {_shortened(repr(self.value))} ({', '.join(notes)})>"
-
-    def moved(self, offset: int) -> FieldResult:
-        """The same field in a longer text that contains its own from `offset` on."""
-        return self if not offset else replace(self, span=(self.span[0] + offset, self.span[1] + offset))
-
-    @property
-    def source(self) -> SourceSpan | None:
-        """Where the value stands in its source, if it is a quotation; the first one of a value that holds several."""
-        return self.sources[0] if self.sources else None
-
-    @property
-    def where(self) -> str:
-        return place_of(self.path, self.items)
-
-    @property
-    def log_probability(self) -> float:
-        return math.fsum(self.log_probabilities)
-
-    @property
-    def confidence(self) -> float:
-        """The probability of the value, given what is declared for it."""
-        return math.exp(self.log_probability)
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A piece of the answer's text. `lane` is the number of the branch that wrote it."""
-
-    text: str
-    lane: int
-    is_forced: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T_co]):
     """One answer.
@@ -158,7 +87,7 @@ class Answer(Generic[T_co]):
 
     def field(self, path: str, *items: int) -> FieldResult:
         """The field at a place such as `lines[0].total`; or of a path such as `lines[].total`, with its items."""
-        return _found(self.fields, path, items)
+        return field_at(self.fields, path, items)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -169,6 +98,7 @@ class Result(Generic[T_co]):
     answers               one answer, or one for each stacked document
     usage                 tokens, forward passes, memory and time
     trace                 what every branch did in every pass
+    prompt                what the model read before its turn; those of stacked documents one after another
     problems              what a validator still objects to; only with `keep_invalid`
     """
 
@@ -177,15 +107,16 @@ class Result(Generic[T_co]):
     usage: Usage
     trace: Trace
     problems: tuple[Problem, ...] = ()
+    prompt: str = ""
 
     def __repr__(self) -> str:
-        return f"<Result {_shortened(self._written)}\n {self._summary}>"
+        return f"<Result {shortened(self._written)}\n {self.summary}>"
 
     def _repr_html_(self) -> str:
         lanes = {lane.id: lane.where for lane in self.trace.lanes}
         between = [Stretch(BETWEEN, 0, is_forced=True)]
         stretches = [one for answer in self.answers for one in (*between, *answer.stretches)]
-        return answer_html(stretches[1:], lanes, self._summary)
+        return answer_html(stretches[1:], lanes, self.summary)
 
     @property
     def _written(self) -> str:
@@ -196,7 +127,8 @@ class Result(Generic[T_co]):
             return repr(self.text)
 
     @property
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """One line: fields, tokens, passes, seconds, and what is wrong."""
         usage = self.usage
         truncated = [one.where for one in self.truncations]
         parts = [
@@ -239,7 +171,7 @@ class Result(Generic[T_co]):
 
     def field(self, path: str, *items: int) -> FieldResult:
         """The field at a place such as `lines[0].total`, and `[1].lines[0].total` in the second stacked document."""
-        return _found(self.fields, path, items)
+        return field_at(self.fields, path, items)
 
     @property
     def sources(self) -> dict[str, str]:
@@ -248,8 +180,6 @@ class Result(Generic[T_co]):
 
     def to_html(self) -> str:
         """One self-contained page: the sources with their quotations marked, next to the values of the fields."""
-        from pastalang.runtime.display.sources import sources_page
-
         return sources_page(self.fields, self.sources)
 
     @property
@@ -280,19 +210,151 @@ class Invalid(RunError):
         self.field = problems[0].where
 
 
-def _found(fields: Sequence[FieldResult], path: str, items: tuple[int, ...]) -> FieldResult:
-    places: dict[str, None] = {}
-    for one in fields:
-        where = place_in_answer(one.path, one.items)
-        if path in (where, one.where) or (one.path == path and (not items or one.items[-len(items) :] == items)):
-            return one
-        places[where] = None
-    hint = did_you_mean(path, places)
-    raise KeyError(f"there is no field `{path}`" + (f"; did you mean `{hint}`?" if hint else ""))
+class Truncated(RunError):
+    """A value ended at its limit, and the program or the call asks for an error. `result` is the run with its value."""
+
+    code = "truncated"
+
+    def __init__(self, truncations: Sequence[Truncation], *, plan: Plan, result: Result) -> None:
+        self.truncations = tuple(truncations)
+        self.result = result
+        super().__init__(f"cut at its limit: {_listed(map(str, truncations))}", plan=plan)
+        self.field = truncations[0].where
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+Status: TypeAlias = Literal["ok", "invalid", "truncated", "too_long", "error"]
+
+_NOTHING_USED: Final = Usage(
+    input_tokens=0, reused_tokens=0, output_tokens=0, forced_tokens=0, forward_passes=0, critical_path=0,
+    theoretical_speedup=1.0, peak_cells=0, attended_tokens=0.0, seconds=0.0,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Extraction(Generic[T_co]):
+    """The value of a document, and where it comes from.
+
+    value        an instance of the type; None if the document failed
+    id           the document, for one of many
+    status       "ok"; "truncated" if a limit cut a value; "invalid" if a validator objects; "too_long" if the document
+                 does not fit into the model; "error" for anything else
+    error        the exception that ended the document; None if it has a value
+    problem      why the status is not "ok", on one line
+    fields       every field with its text, confidence and place in the source
+    confidence   the probability of the least certain field; 1 if there are no fields, 0 if the document failed
+    truncated    whether a limit ended a value
+    usage        tokens, forward passes, memory and time
+    result       the whole run, with its trace
+    """
+
+    value: T_co
+    run: Result[Any] | None
+    error: PastaError | None = None
+    id: str | None = None
+
+    @staticmethod
+    def of(outcome: Result[Any] | PastaError, *, id: str | None = None) -> Extraction[Any]:
+        """The extraction of a run, or of the error that ended it. A run that was refused is kept with its error."""
+        if isinstance(outcome, Result):
+            return Extraction(outcome.value, outcome, None, id)
+        refused = outcome.result if isinstance(outcome, Invalid | Truncated) else None
+        return Extraction(None, refused, outcome, id)
+
+    def __repr__(self) -> str:
+        name = "" if self.id is None else f" {self.id}"
+        if self.status != "ok" and self.error is not None:
+            return f"<Extraction{name} {self.status}: {self.problem:.400}>"
+        return f"<Extraction{name} {self.value!r:.400}, confidence {self.confidence:.2f}>"
+
+    @property
+    def status(self) -> Status:
+        match self.error:
+            case None:
+                assert self.run is not None
+                return "invalid" if self.run.problems else "truncated" if self.run.truncated else "ok"
+            case Invalid():
+                return "invalid"
+            case Truncated():
+                return "truncated"
+            case TooLong():
+                return "too_long"
+            case _:
+                return "error"
+
+    @property
+    def problem(self) -> str | None:
+        if self.error is not None:
+            return " ".join(str(getattr(self.error, "reason", self.error)).split())
+        assert self.run is not None
+        if self.run.problems:
+            return "the answer is not valid: " + "; ".join(map(str, self.run.problems))
+        return f"cut at its limit: {', '.join(map(str, self.run.truncations))}" if self.run.truncated else None
+
+    @property
+    def result(self) -> Result[T_co]:
+        """The whole run. Raises the error of a document that was not run."""
+        if self.run is None:
+            assert self.error is not None
+            raise self.error
+        return self.run
+
+    @property
+    def fields(self) -> tuple[FieldResult, ...]:
+        return () if self.run is None else self.run.fields
+
+    @property
+    def confidence(self) -> float:
+        return min((field.confidence for field in self.fields), default=1.0 if self.error is None else 0.0)
+
+    @property
+    def truncated(self) -> bool:
+        return self.run is not None and self.run.truncated
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The texts that values may quote. `field.source` says where in them a value stands."""
+        return {} if self.run is None else self.run.sources
+
+    def field(self, path: str, *items: int) -> FieldResult:
+        return self.result.field(path, *items)
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
+    def to_html(self) -> str:
+        """One self-contained page: the text with the quotations marked, next to the values of the fields."""
+        return self.result.to_html()
+
+    @property
+    def usage(self) -> Usage:
+        return _NOTHING_USED if self.run is None else self.run.usage
+
+
+def advice_on(truncations: Iterable[Truncation]) -> str:
+    """The warning for values that their limits have cut and nobody has decided about, or '' if there are none."""
+    counts = Counter(f"{one.path} ({counted(one.limit, one.unit)})" for one in truncations if one.became is None)
+    cut = [field if count == 1 else f"{field} {count:,} times" for field, count in counts.items()]
+    return f"values were cut at their limits: {_listed(cut)}; {_ADVICE}" if cut else ""
+
+
+def warn(truncations: Iterable[Truncation]) -> None:
+    """One warning, at the line that called the package."""
+    text = advice_on(truncations)
+    if text:
+        warnings.warn(text, TruncationWarning, stacklevel=_frames_of_the_package())
+
+
+def _frames_of_the_package() -> int:
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "pastalang":
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _listed(parts: Iterable[str]) -> str:
+    shown = list(parts)
+    rest = len(shown) - _FIELDS_SHOWN
+    return ", ".join(shown[:_FIELDS_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _counted(number: int, noun: str) -> str:

@@ -26,7 +26,7 @@ from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.plan.serialise import fingerprint
 from pastalang.runtime.call import IN_FLIGHT
-from pastalang.runtime.extraction_result import Extraction
+from pastalang.runtime.result import Extraction
 from pastalang.training.answer import answer_of
 from pastalang.training.data import CATEGORY, THOUGHT, VALUE, Asked, Parts, read_asked
 from pastalang.training.errors import BadRow, Interrupted

@@ -27,10 +27,11 @@ from PIL import Image, ImageDraw, ImageFont
 from pastalang.errors import PastaError
 from pastalang.plan.plan import THREAD, Plan
 from pastalang.program.types import AutoPolicy, Drafts, Sampling
+from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.constraints.tagged_text import Begin, Reading, Tag, reader_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.result import FieldResult, Result
+from pastalang.runtime.result import Result
 from pastalang.runtime.trace import ROOT_LANE
 from pastalang.training.data import Row
 from pastalang.training.errors import BadData, raised

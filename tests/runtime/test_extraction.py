@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import re
 import threading
 import weakref
@@ -19,8 +20,9 @@ from pydantic import BaseModel, Field, TypeAdapter, field_validator
 from typing_extensions import TypedDict
 
 import pastalang
-from pastalang.extraction import ProgramsByType, SharedEngines
+from pastalang.extraction import SharedEngines
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.question import ProgramsByType
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model
 
@@ -170,7 +172,7 @@ def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
         ),
         (lambda: pastalang.extract(Note, "x", instrutions="Hi"), "did you mean `instructions`?"),
         (lambda: pastalang.extract(Note, "x", model=Note), "the type comes first: `extract(Note, text)`"),
-        (lambda: pastalang.extract(Note, "x", model=engine()), "`engine.extract(type, text)`"),
+        (lambda: pastalang.extract(Note, "x", model=3), "a folder, a name on the hub or an `Engine`, not 3"),
         (lambda: engine().extract(Note, "x", model="gpt"), "an engine has its model already"),
         (lambda: engine().extract(Note, "x", stream=True), "`engine.stream` with `pastalang.from_model(Model)`"),
         (lambda: pastalang.extract(bytes, "x"), "use a string"),
@@ -219,3 +221,17 @@ def test_a_program_is_made_once_for_a_type_and_does_not_keep_the_type() -> None:
     del Passing
     gc.collect()
     assert gone() is None
+
+
+def test_an_engine_is_accepted_as_model() -> None:
+    own = engine()
+    assert pastalang.extract(Note, "Call Bea", model=own) == own.extract(Note, "Call Bea")
+    assert asyncio.run(pastalang.aextract(Note, "Call Bea", model=own)) == own.extract(Note, "Call Bea")
+
+
+def test_help_shows_the_options_of_a_call() -> None:
+    for function in (pastalang.extract, pastalang.aextract, Engine.extract):
+        shown = inspect.signature(function).parameters
+        assert {"instructions", "context", "examples", "details", "seed", "repair"} <= shown.keys()
+        assert shown["seed"].default == 0 and "options" not in shown
+    assert "template" in inspect.signature(Engine.run).parameters

@@ -128,9 +128,10 @@ def test_requests_that_have_ended_are_not_kept() -> None:
     requests = weakref.WeakSet[RequestState]()
 
     class Watched(Engine):
-        def _submit(self, request: RequestState) -> RequestState:
+        def _request(self, *arguments: Any, **options: Any) -> RequestState:
+            request = super()._request(*arguments, **options)
             requests.add(request)
-            return super()._submit(request)
+            return request
 
     results = Watched(hashed_model(320), byte_tokenizer()).map(PRODUCT, TITLES, in_flight=2)
     for _ in range(15):

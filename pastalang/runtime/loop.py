@@ -1,0 +1,165 @@
+"""The requests of an engine, and the forward passes that they share.
+
+A pass is: admit requests and build a step, run the model, commit what was fed, sample, and hand the tokens to their
+branches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
+from pastalang.runtime.drafts.budget import measured_costs
+from pastalang.runtime.drafts.drafter import EngineDrafter
+from pastalang.runtime.interrupts import HeldInterrupts, hold_interrupts
+from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.sampling.sampler import Outcome, Sampler
+from pastalang.runtime.scheduler.probes import note_details
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.scheduler import PendingSample, Scheduler
+
+
+@dataclass(slots=True)
+class _Change:
+    """A change of requests and memory. `is_undone`: it has failed, and all is as it was before."""
+
+    interrupts: HeldInterrupts
+    is_undone: bool = False
+
+
+class Loop:
+    """A model, a scheduler and the requests in progress. May be used from several threads: passes take turns."""
+
+    def __init__(self, model: Model, scheduler: Scheduler, drafter: EngineDrafter) -> None:
+        self.model = model
+        self.scheduler = scheduler
+        self.drafter = drafter
+        self._sampler = Sampler(model.vocabulary)
+        self._lock = threading.RLock()
+        self._step_size = 0  # tokens of the current step
+
+    def check_integrity(self) -> None:
+        """Assert that no cell is lost or owned twice."""
+        with self._changing():
+            self.scheduler.check_integrity()
+
+    def measure_steps(self) -> None:
+        """Measure what a step takes, once: drafts are weighed against it."""
+        with self._changing():
+            if self.drafter.costs is None:
+                self.drafter.costs = measured_costs(self.model, self.scheduler.memory)
+
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, request: RequestState) -> None:
+        with self._changing():
+            request.started_at = time.perf_counter()
+            self.scheduler.submit(request)
+
+    def cancel(self, requests: Sequence[RequestState]) -> None:
+        """Requests that are over stay as they are."""
+
+        def cancel() -> None:
+            with self._changing():
+                for request in requests:
+                    self.scheduler.cancel(request)
+
+        _to_its_end(cancel)
+
+    def step_for(self, request: RequestState) -> None:
+        """One forward pass, unless the request is over."""
+        with self._changing() as change:
+            if not request.is_over:
+                self._step(change)
+
+    async def astep_for(self, request: RequestState) -> None:
+        """One forward pass in a thread. Cancelling the task waits for its end: it cannot be stopped in the middle."""
+        step = asyncio.ensure_future(asyncio.to_thread(self.step_for, request))
+        try:
+            await asyncio.shield(step)
+        except asyncio.CancelledError:
+            await step
+            raise
+
+    @contextmanager
+    def turn(self) -> Iterator[HeldInterrupts]:
+        """One thread at a time, and Ctrl-C waits for its end: what requests share, such as guides, is used in turn."""
+        with self._lock, hold_interrupts() as interrupts:
+            yield interrupts
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Change]:
+        """A turn in which requests and their memory change.
+
+        What is raised inside all the same (a second Ctrl-C, an exception from another thread, a mistake of ours) leaves
+        them half changed: the scheduler then starts its requests again.
+        """
+        with self.turn() as interrupts:
+            change = _Change(interrupts)
+            try:
+                yield change
+            except BaseException:
+                if not change.is_undone:
+                    _to_its_end(self.scheduler.start_again)
+                raise
+
+    # ── one forward pass ─────────────────────────────────────────────────────────────────────────────────
+
+    def _step(self, change: _Change) -> None:
+        """One forward pass for all active requests."""
+        self.drafter.begin_step()
+        logits = self._forward(change)
+        if logits is not None:
+            pending, draws = self.scheduler.commit(), 0
+            while pending:
+                draws += len(pending)
+                pending = self.scheduler.accept(self._sample(logits, pending))
+            self.drafter.look(logits, self.scheduler.drafting.probed())
+            self.drafter.note_step(self._step_size, draws)
+        self.scheduler.end_step()
+
+    def _forward(self, change: _Change) -> torch.Tensor | None:
+        """The logits of the next step; None if there is nothing to feed. A device that runs out of memory is given
+        smaller steps."""
+        while (step := self.scheduler.schedule()) is not None:
+            try:
+                self._step_size = len(step.batch)
+                with change.interrupts.let_through():
+                    return self.model.forward(step.batch)
+            except BaseException as problem:
+                if not is_out_of_memory(problem):
+                    self.scheduler.roll_back()
+                    change.is_undone = True
+                    raise
+                reason, can_be_smaller = describe_shortage(problem, tokens=len(step.batch))
+            empty_caches(self.model.device)  # only now: the exception held on to the tensors of the failed pass
+            self.scheduler.shrink_step(reason, can_be_smaller=can_be_smaller)
+        return None
+
+    def _sample(self, logits: torch.Tensor, pending: list[PendingSample]) -> list[tuple[PendingSample, Outcome]]:
+        asked = [(one, ask) for one in pending if (ask := self.scheduler.request_sample(one)) is not None]
+        rows = [one.row for one, _ in asked]
+        chosen = logits if rows == list(range(len(logits))) else logits[rows]
+        outcomes = self._sampler.sample(chosen, [ask for _, ask in asked])
+        for (one, _), row in zip(asked, chosen, strict=True):
+            request = one.branch.request
+            if request.details and not request.is_over:
+                with self.scheduler.failing(request):
+                    note_details(one.branch, row)
+        return list(zip((one for one, _ in asked), outcomes, strict=True))
+
+
+def _to_its_end(act: Callable[[], None]) -> None:
+    """Act once more if an exception from outside comes between."""
+    try:
+        act()
+    except BaseException:
+        act()
+        raise
