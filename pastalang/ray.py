@@ -329,7 +329,7 @@ def own_code(what: object) -> list[str]:
 
 def _check_revision(model: str, origin: Origin) -> None:
     """Raises `LoadError` if this machine has another version of the model, whose rows would differ."""
-    here = revision_of(model)
+    here = revision_of(model, origin.adapter)
     if "unknown" not in (here, origin.revision) and here != origin.revision:
         raise LoadError(f"{origin.model} is of revision {here}, and of {origin.revision} where the run began")
 
@@ -347,7 +347,7 @@ class _Decoder:
         self._in_flight = in_flight
         self._problem: PastaError | None = None
         try:
-            self._engine = Engine.load(model, device=device, dtype=origin.dtype, cells=cells)
+            self._engine = Engine.load(model, device=device, dtype=origin.dtype, cells=cells, adapter=origin.adapter)
             _check_revision(model, origin)
             list(extractions_of(self._engine, task, (), in_flight=in_flight))  # what is wrong for all documents
         except PastaError as problem:

@@ -21,7 +21,7 @@ from pastalang.plan.serialise import fingerprint
 from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.errors import TooLong
 from pastalang.runtime.models.choice import revision_of
-from pastalang.runtime.models.source import DTypeName
+from pastalang.runtime.models.source import OWN, Adapter, DTypeName
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.result import Extraction, Result, Status
 from pastalang.values.json import JsonValue, write_json
@@ -45,12 +45,13 @@ class Origin:
     revision: str
     program: str  # a hash of its plan
     dtype: DTypeName | None = None  # what the model computes in; None: what suits the device
+    adapter: Adapter = OWN
 
     @staticmethod
-    def of(task: Task, model: str, *, dtype: DTypeName | None = None) -> Origin:
+    def of(task: Task, model: str, *, dtype: DTypeName | None = None, adapter: Adapter = OWN) -> Origin:
         found = fingerprint(task.plan(Mode.STRICT))  # neither a comment nor the mode counts
         plan = hashlib.sha256(f"{found.types} {found.policy}".encode()).hexdigest()[:12]
-        return Origin(model, revision_of(model), plan, dtype)
+        return Origin(model, revision_of(model, adapter), plan, dtype, adapter)
 
 
 class Feed:

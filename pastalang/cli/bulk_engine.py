@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pastalang.cli.model_source import load_engine
 from pastalang.cli.output import echo_error
-from pastalang.runtime.models.source import DTypeName
+from pastalang.runtime.models.source import Adapter, DTypeName
 
 if TYPE_CHECKING:
     from pastalang.bulk.files import Corpus
@@ -46,16 +46,19 @@ class Wanted:
 class LoadOnce:
     """Loads the engine when it is first needed, and again only for more cells."""
 
-    def __init__(self, model: str, device: str | None, dtype: DTypeName | None) -> None:
+    def __init__(self, model: str, device: str | None, dtype: DTypeName | None, adapter: Adapter) -> None:
         self.device = device
         self._model = model
         self._dtype: DTypeName | None = dtype
+        self._adapter: Adapter = adapter
         self._loaded: Engine | None = None
 
     def __call__(self, cells: int | None) -> Engine:
         if self._loaded is None or (cells is not None and cells > self._loaded.model.cells):
             self._loaded = None  # the memory is free before it is taken again
-            self._loaded = load_engine(self._model, device=self.device, dtype=self._dtype, cells=cells or _CELLS)
+            self._loaded = load_engine(
+                self._model, device=self.device, dtype=self._dtype, cells=cells or _CELLS, adapter=self._adapter
+            )
         return self._loaded
 
     @property

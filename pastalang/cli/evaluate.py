@@ -12,8 +12,9 @@ import typer
 
 from pastalang.cli.evaluate_threads import Wish, as_text, evaluate_threads
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.model_source import chosen_model, load_engine, refuse_hub, refuse_model
+from pastalang.cli.model_source import chosen_model, load_engine, refuse_adapter, refuse_hub, refuse_model
 from pastalang.cli.options import (
+    AdapterName,
     AnyMode,
     AsJson,
     Cells,
@@ -26,6 +27,7 @@ from pastalang.cli.options import (
     TemplateName,
     TopK,
     TopP,
+    adapter_of,
     columns_of,
     drafts_of,
     sampling_of,
@@ -37,6 +39,7 @@ from pastalang.cli.standard_input import refuse_second, rows_of
 from pastalang.cli.trade_off import Reports, draw_reports, place_of, read_reports, refuse_plot, short_name
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.types import Sampling
+from pastalang.runtime.models.source import Adapter
 
 if TYPE_CHECKING:
     from pastalang.training.evaluation import Scored
@@ -61,6 +64,7 @@ def command(
     model: Annotated[
         str | None, typer.Option(help="The model that answers: a folder, or a name on the Hugging Face hub.")
     ] = None,
+    adapter: AdapterName = None,
     program: Annotated[Path | None, typer.Option(help="The program to run.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Rows: the inputs by name, and the right answer as `value`.")
@@ -115,6 +119,8 @@ def command(
         "baseline": baseline, "score": score, "judge": judge, "drafts": drafts, "plot": plot, "add": add,
         "rounds": None if rounds == 1 else rounds,
     }  # fmt: skip
+    if adapter is not None and (wants_threads or given is not None):
+        raise Refused("--adapter is for `pasta evaluate --program FILE --data FILE`", EXIT_USAGE)
     if given_ones := [f"--{name}" for name, value in threads_only.items() if value is not None and not wants_threads]:
         raise Refused(f"only `pasta evaluate threads` takes {', '.join(given_ones)}", EXIT_USAGE)
     if add and plot is None:
@@ -145,8 +151,9 @@ def command(
     elif right is None and program is not None and data is not None:
         plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
         report = _run(
-            chosen_model(model).name, plan, data, columns, batch or 8, any_mode, sampling, predictions, device, cells
-        )
+            chosen_model(model).name, plan, data, columns, batch or 8, any_mode, sampling, predictions, device, cells,
+            adapter_of(adapter),
+        )  # fmt: skip
     else:
         raise Refused(_USAGE, EXIT_USAGE)
     if out is not None:
@@ -168,17 +175,18 @@ def _compare(right: Path, given: Path, columns: Mapping[str, str]) -> dict[str, 
 
 def _run(
     model: str, plan: Plan, data: Path, columns: Mapping[str, str], batch: int, any_mode: bool,
-    sampling: Sampling | None, predictions: Path | None, device: str | None, cells: int,
+    sampling: Sampling | None, predictions: Path | None, device: str | None, cells: int, adapter: Adapter,
 ) -> dict[str, Any]:  # fmt: skip
     """Checks everything that it can before it loads the model."""
     refuse_model(model)
+    refuse_adapter(model, adapter)
     refuse_hub(model)
     with ctrl_c_exits_at_once():
         from pastalang.training.data import read_checked
         from pastalang.training.evaluation import prediction_lines, score_rows_by_decoding
 
     rows = read_checked(rows_of(data, columns), plan, note=echo_error)
-    engine = load_engine(model, device=device, cells=cells)
+    engine = load_engine(model, device=device, cells=cells, adapter=adapter)
     scored = score_rows_by_decoding(
         engine, plan, rows, batch=batch, any_mode=any_mode, sampling=sampling, on_progress=_counter(len(rows))
     )

@@ -20,8 +20,9 @@ from pastalang.cli.bulk_engine import LoadOnce, Wanted, Work, decoding, tuned
 from pastalang.cli.bulk_progress import BulkProgress, comparison_text, estimate_text, summary_text
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.import_model import find_model
-from pastalang.cli.model_source import chosen_model, refuse_model
+from pastalang.cli.model_source import chosen_model, refuse_adapter, refuse_model
 from pastalang.cli.options import (
+    AdapterName,
     AnyMode,
     AsJson,
     DecodingMode,
@@ -32,6 +33,7 @@ from pastalang.cli.options import (
     TemplateName,
     TopK,
     TopP,
+    adapter_of,
     drafts_of,
     sampling_of,
 )  # fmt: skip
@@ -88,6 +90,7 @@ def command(
         str | None,
         typer.Option(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
     ] = None,
+    adapter: AdapterName = None,
     mode: DecodingMode = Mode.STRICT,
     any_mode: AnyMode = False,
     max_tokens: MaxTokens = None,
@@ -142,6 +145,8 @@ def command(
     _check_usage(wanted, documents, mode)
     chosen = chosen_model(model)
     refuse_model(chosen.name)
+    added = adapter_of(adapter)
+    refuse_adapter(chosen.name, added)
     options: dict[str, Any] = {
         "mode": mode.value, "any_mode": any_mode, "seed": seed, "on_truncated": on_truncated.value,
         "sampling": sampling_of(temperature, top_p, top_k),
@@ -155,11 +160,11 @@ def command(
 
     corpus = open_documents(documents, task.read)
     name = None if dtype is None else _DTYPES[dtype]
-    load = LoadOnce(chosen.name, device, name)
+    load = LoadOnce(chosen.name, device, name, added)
     if not is_folder(chosen.name):
         load(cells)  # the hub decides which version it is
     job = Job(
-        task, Origin.of(task, chosen.name, dtype=name), in_flight or IN_FLIGHT, chunk=chunk, limit=limit,
+        task, Origin.of(task, chosen.name, dtype=name, adapter=added), in_flight or IN_FLIGHT, chunk=chunk, limit=limit,
         max_error_rate=max_error_rate, stop_on_error=on_error is OnError.STOP,
     )  # fmt: skip
     for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, task.plan())):

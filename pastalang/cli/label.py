@@ -15,8 +15,9 @@ from pastalang.cli.bulk_progress import duration
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.import_model import find_model
 from pastalang.cli.long_runs import ctrl_c_asked, screen
-from pastalang.cli.model_source import chosen_model, load_engine, refuse_hub, refuse_model
+from pastalang.cli.model_source import chosen_model, load_engine, refuse_adapter, refuse_hub, refuse_model
 from pastalang.cli.options import (
+    AdapterName,
     AnyMode,
     AsJson,
     Cells,
@@ -26,6 +27,7 @@ from pastalang.cli.options import (
     TemplateName,
     TopK,
     TopP,
+    adapter_of,
     columns_of,
     sampling_of,
 )  # fmt: skip
@@ -37,6 +39,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, revision_of
+from pastalang.runtime.models.source import Adapter
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ def command(
         str | None,
         typer.Option(help="The model that answers: a folder, or a name on the Hugging Face hub. See pasta models."),
     ] = None,
+    adapter: AdapterName = None,
     teacher: Annotated[
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="A function from the inputs to the value, in place of a model."),
@@ -92,7 +96,7 @@ def command(
     if teacher is None:
         name = chosen_model(model).name
         options = {"any_mode": any_mode, "sampling": sampling, "seed": seed}
-        job = _job_of_model(name, plan, options, in_flight or IN_FLIGHT, device, cells)
+        job = _job_of_model(name, plan, options, in_flight or IN_FLIGHT, device, cells, adapter_of(adapter))
     else:
         job = _job_of_function(teacher, in_flight or 1)
 
@@ -126,21 +130,22 @@ def _check_usage(
 
 
 def _job_of_model(
-    model: str, plan: Plan, options: Mapping[str, Any], in_flight: int, device: str | None, cells: int
+    model: str, plan: Plan, options: Mapping[str, Any], in_flight: int, device: str | None, cells: int, adapter: Adapter
 ) -> tuple[str, Callable[[], Teacher]]:
     """The name of the teacher, and how it is loaded."""
     refuse_model(model)
+    refuse_adapter(model, adapter)
     refuse_hub(model)
-    engine = None if is_folder(model) else load_engine(model, device=device, cells=cells)  # the hub decides its version
+    load_now = partial(load_engine, model, device=device, cells=cells, adapter=adapter)
+    engine = None if is_folder(model) else load_now()  # the hub decides its version
 
     def load() -> Teacher:
         from pastalang.training.labels import ModelTeacher
 
-        loaded = engine or load_engine(model, device=device, cells=cells)
-        return ModelTeacher(loaded, plan, options, in_flight)
+        return ModelTeacher(engine or load_now(), plan, options, in_flight)
 
     given = ", ".join(f"{name} {value}" for name, value in options.items() if value not in (None, False))
-    return f"{model}, revision {revision_of(model)}, {plan.mode.value}, {given}", load
+    return f"{model}, revision {revision_of(model, adapter)}, {plan.mode.value}, {given}", load
 
 
 def _job_of_function(teacher: str, in_flight: int) -> tuple[str, Callable[[], Teacher]]:

@@ -12,7 +12,7 @@ from pastalang.cli.output import echo_error
 from pastalang.errors import PastaError
 from pastalang.runtime.models.choice import Choice, default_model
 from pastalang.runtime.models.hub import offline_without_hub
-from pastalang.runtime.models.source import DTypeName, check_source
+from pastalang.runtime.models.source import OWN, Adapter, DTypeName, adapter_folder, check_source
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
@@ -34,6 +34,14 @@ def refuse_model(model: str, *, with_weights: bool = True) -> None:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
+def refuse_adapter(model: str, adapter: Adapter) -> None:
+    """Raises `Refused` if there is no such adapter."""
+    try:
+        adapter_folder(model, adapter)
+    except PastaError as problem:
+        raise Refused(f"--adapter: {problem}", EXIT_UNREADABLE) from problem
+
+
 def refuse_hub(model: str) -> None:
     """Raises `Refused` if `--model` names a model of the hub that cannot be had. Call it before heavy imports."""
     try:
@@ -42,16 +50,19 @@ def refuse_hub(model: str) -> None:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
-def load_engine(model: str, *, device: str | None, cells: int, dtype: DTypeName | None = None) -> Engine:
+def load_engine(
+    model: str, *, device: str | None, cells: int, dtype: DTypeName | None = None, adapter: Adapter = OWN
+) -> Engine:
     """Raises `Refused`."""
     refuse_model(model)
+    refuse_adapter(model, adapter)
     refuse_hub(model)
     refuse_device(device)
     try:
         with ctrl_c_exits_at_once(), _progress(f"loading {model} …"):
             from pastalang.runtime.engine import Engine
 
-            return Engine.load(model, device=device, dtype=dtype, cells=cells)
+            return Engine.load(model, device=device, dtype=dtype, cells=cells, adapter=adapter)
     except PastaError as problem:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 

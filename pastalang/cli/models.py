@@ -23,7 +23,14 @@ def command(as_json: AsJson = False) -> None:
         found.append(Found(chosen.name, "named as the default"))
     if as_json:
         listed = [
-            {"name": one.name, "about": one.about, "is_here": one.is_here, "is_default": one.name == chosen.name}
+            {
+                "name": one.name,
+                "about": one.about,
+                "is_here": one.is_here,
+                "is_default": one.name == chosen.name,
+                "adapters": list(one.adapters),
+                "own_adapter": one.own,
+            }
             for one in found
         ]
         echo_document(json.dumps({"models": listed, "named_by": chosen.where}, ensure_ascii=False))
@@ -31,6 +38,9 @@ def command(as_json: AsJson = False) -> None:
     width = max(len(one.name) for one in found)
     for one in found:
         echo(f"{'*' if one.name == chosen.name else ' '} {one.name:{width}}  {one.about}")
+        for adapter in one.adapters:
+            use = "which is used unless --adapter names another" if adapter == one.own else f"--adapter {adapter}"
+            echo(f"  {'':{width}}  + adapter {adapter}, {use}")
     echo(f"\n* answers when no model is named{_because(chosen)}")
 
 

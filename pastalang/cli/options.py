@@ -11,6 +11,7 @@ from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.plan.plan import Mode
 from pastalang.program.types import SAMPLING_BOUNDS, Drafts, Sampling
+from pastalang.runtime.models.source import OWN, Adapter
 from pastalang.values.one_hole import QUOTE_TOKENS
 
 ProgramPaths: TypeAlias = Annotated[
@@ -24,6 +25,12 @@ AnyMode: TypeAlias = Annotated[
     bool, typer.Option("--any-mode", help="Allow modes and tags that the model was not trained for.")
 ]
 Device: TypeAlias = Annotated[str | None, typer.Option(help="cpu, cuda or mps. Default: the best one available.")]
+AdapterName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--adapter", help="An adapter for the model, by its name or folder; none: the bare weights. Default: its own."
+    ),
+]
 Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="The tokens that fit into memory.")]
 ColumnMap: TypeAlias = Annotated[
     list[str] | None,
@@ -60,6 +67,10 @@ GuessAhead: TypeAlias = Annotated[
     str | None,
     typer.Option("--drafts", metavar="auto|off|N", help="Guess tokens ahead: fewer passes, the same answer."),
 ]
+
+
+def adapter_of(given: str | None) -> Adapter:
+    return OWN if given is None else None if given == "none" else given
 
 
 def columns_of(given: list[str] | None) -> dict[str, str]:

@@ -18,6 +18,7 @@ from pastalang.cli.exit_codes import EXIT_USAGE, Refused, refused_for
 from pastalang.cli.inputs import files_of, read_inputs
 from pastalang.cli.model_source import chosen_model, load_engine, refuse_model
 from pastalang.cli.options import (
+    AdapterName,
     AnyMode,
     AsJson,
     Cells,
@@ -29,6 +30,7 @@ from pastalang.cli.options import (
     TemplateName,
     TopK,
     TopP,
+    adapter_of,
     drafts_of,
     sampling_of,
 )  # fmt: skip
@@ -65,6 +67,7 @@ def command(
         str | None,
         typer.Option(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
     ] = None,
+    adapter: AdapterName = None,
     input: Annotated[
         list[str] | None,
         typer.Option("--input", "-i", metavar="NAME=VALUE", help="One input. NAME=@FILE reads its value from a file."),
@@ -103,7 +106,7 @@ def command(
     for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, plan)):
         if note is not None:
             echo_error(f"note: {note}")
-    engine = load_engine(chosen.name, device=device, cells=cells)
+    engine = load_engine(chosen.name, device=device, cells=cells, adapter=adapter_of(adapter))
     options = RunOptions(seed=seed, any_mode=any_mode, sampling=sampling, drafts=ahead)
     options["on_truncated"] = None if on_truncated is None else on_truncated.value
     result = _run(engine, plan, given, options, quiet=as_json)

