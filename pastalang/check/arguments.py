@@ -6,7 +6,7 @@ A `Signature` names the parameters of an owner. `read_arguments` gives their val
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol, assert_never
 
@@ -40,30 +40,19 @@ KINDS_OF_VALUES = {
 # ── kinds of parameters ──────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(eq=False)
 class WrongValue(Exception):
     """Why an argument is refused: a predicate of which it is the subject, or a whole headline."""
 
-    def __init__(
-        self,
-        predicate: str = "",
-        *,
-        headline: str = "",
-        code: str = "wrong-argument",
-        help: str = "",
-        misspelt: str = "",
-        known: Collection[str] = (),
-        span: Span | None = None,
-        is_too_large: bool = False,
-    ) -> None:
-        super().__init__(headline or predicate)
-        self.predicate = predicate
-        self.headline = headline
-        self.code = code
-        self.help = help  # the advice, unless one of `known` is close to `misspelt`
-        self.misspelt = misspelt
-        self.known = known
-        self.span = span  # a part of the value
-        self.is_too_large = is_too_large
+    predicate: str = ""
+    _: KW_ONLY
+    headline: str = ""
+    code: str = "wrong-argument"
+    help: str = ""  # the advice, unless one of `known` is close to `misspelt`
+    misspelt: str = ""
+    known: Collection[str] = ()
+    span: Span | None = None  # a part of the value
+    is_too_large: bool = False
 
 
 class Parameter(Protocol):

@@ -120,30 +120,15 @@ class NameDeclaration:
     span: Span
 
 
+KINDS = {nodes.HoleNode: "hole", nodes.AsyncNode: "async", nodes.ForkNode: "fork", nodes.EachNode: "fan-out"}
+
+
 def declared_names(inputs: tuple[Input, ...], pieces: tuple[nodes.Piece, ...]) -> dict[str, list[NameDeclaration]]:
     """Every name of a template with all its declarations, in the order of the text."""
-    declared: dict[str, list[NameDeclaration]] = {
-        input.name: [NameDeclaration("input", input.span)] for input in inputs
-    }
-
-    def visit(pieces: tuple[nodes.Piece, ...]) -> None:
-        for piece in pieces:
-            match piece:
-                case nodes.HoleNode(name=name):
-                    declared.setdefault(name.text, []).append(NameDeclaration("hole", name.span))
-                case nodes.AsyncNode(name=name, body=body):
-                    declared.setdefault(name.text, []).append(NameDeclaration("async", name.span))
-                    visit(body or ())
-                case nodes.ForkNode(name=name, body=body):
-                    declared.setdefault(name.text, []).append(NameDeclaration("fork", name.span))
-                    visit(body)
-                case nodes.EachNode(name=name, body=body):
-                    declared.setdefault(name.text, []).append(NameDeclaration("fan-out", name.span))
-                    visit(body)
-                case _:
-                    pass
-
-    visit(pieces)
+    declared = {input.name: [NameDeclaration("input", input.span)] for input in inputs}
+    for piece in nodes.walk_pieces(pieces):
+        if isinstance(piece, nodes.HoleNode | nodes.AsyncNode | nodes.ForkNode | nodes.EachNode):
+            declared.setdefault(piece.name.text, []).append(NameDeclaration(KINDS[type(piece)], piece.name.span))
     return declared
 
 

@@ -236,18 +236,9 @@ def check_descriptions(node: nodes.TemplateDeclaration, module: Module, report: 
 
 
 def _in_pieces(pieces: tuple[nodes.Piece, ...], module: Module, seen: set[DeclaredType]) -> Iterator[Described]:
-    for piece in pieces:
-        match piece:
-            case nodes.HoleNode(type=type):
-                yield from _in_type(type, module, None, seen)
-            case nodes.AsyncNode(type=type, body=body):
-                if type is not None:
-                    yield from _in_type(type, module, None, seen)
-                yield from _in_pieces(body or (), module, seen)
-            case nodes.ForkNode(body=body) | nodes.EachNode(body=body):
-                yield from _in_pieces(body, module, seen)
-            case _:
-                pass
+    for piece in nodes.walk_pieces(pieces):
+        if isinstance(piece, nodes.HoleNode | nodes.AsyncNode) and piece.type is not None:
+            yield from _in_type(piece.type, module, None, seen)
 
 
 def _in_type(node: nodes.TypeNode, module: Module, outer: Span | None, seen: set[DeclaredType]) -> Iterator[Described]:

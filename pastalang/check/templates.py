@@ -170,7 +170,7 @@ class TemplateChecker:
         checker = TextChecker(resolver, resolver.declared, self.lower, self.report)
         answer = TextBody(checker.check(block))
         self.spans.update(checker.spans)
-        if not any(map(_has_hole, block.pieces)):
+        if not _has_hole(block):
             self._report_nothing_to_write(block.span)
         return answer
 
@@ -227,16 +227,9 @@ def _how_to_use(name: str, type: InputType) -> str:
     return f"put `{{{name}}}` into a message, or remove the input"
 
 
-def _has_hole(piece: nodes.Piece) -> bool:
-    match piece:
-        case nodes.HoleNode():
-            return True
-        case nodes.AsyncNode(type=type, body=body):
-            return type is not None or any(map(_has_hole, body or ()))
-        case nodes.ForkNode(body=body) | nodes.EachNode(body=body):
-            return any(map(_has_hole, body))
-        case _:
-            return False
+def _has_hole(block: nodes.TextBlock) -> bool:
+    pieces = nodes.walk_pieces(block.pieces)
+    return any(isinstance(piece, nodes.HoleNode | nodes.AsyncNode) and piece.type is not None for piece in pieces)
 
 
 def _leaves_a_choice(type: t.Type) -> bool:

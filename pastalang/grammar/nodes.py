@@ -7,7 +7,7 @@ was one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias, assert_never
@@ -370,6 +370,19 @@ Piece: TypeAlias = (
     TextPiece | Reference | SchemaTag | HoleNode | AsyncNode | PromiseNode | SyncNode | ForkNode | EachNode
     | ForNode | IfNode
 )  # fmt: skip
+
+
+def walk_pieces(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces and all pieces inside them, in the order of the text."""
+    for piece in pieces:
+        yield piece
+        match piece:
+            case AsyncNode(body=tuple(body)) | ForkNode(body=body) | EachNode(body=body) | ForNode(body=body):
+                yield from walk_pieces(body)
+            case IfNode(body=body, otherwise=otherwise):
+                yield from walk_pieces((*body, *(otherwise or ())))
+            case _:
+                pass
 
 
 @dataclass(frozen=True, slots=True)
