@@ -19,8 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pastalang.bulk.documents import Document, records_of
-from pastalang.bulk.rows import Origin, Row, extractions_of, row_of
-from pastalang.bulk.task import Task, task_of_program, task_of_type
+from pastalang.bulk.rows import Origin, Row, Task, extractions_of, row_of, task_of_program, task_of_type
 from pastalang.errors import FileError, PastaError
 from pastalang.program.program import Program
 from pastalang.runtime.call import IN_FLIGHT

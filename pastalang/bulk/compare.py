@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pastalang.bulk.documents import Document, records_of
-from pastalang.bulk.rows import extractions_of
-from pastalang.bulk.task import Task
+from pastalang.bulk.rows import Task, extractions_of
 from pastalang.errors import PastaError, TruncationWarning
 from pastalang.plan.plan import Hole, Mode
 from pastalang.plan.structure import walk_plan

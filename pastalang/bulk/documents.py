@@ -1,23 +1,34 @@
-"""Documents: what a row of a file or an object of Python is, once it is read.
+"""Documents: what a row of a file, or an object of Python, is once it is read; files, folders and streams of them.
 
-What is wrong with one row becomes a document with an error in its place, so that no row is lost and none moves.
+What is wrong with one row becomes a document with an error in its place, so that no row is lost and none moves. A
+mistake that concerns all documents is reported before the first of them: a missing file or column, a format that is not
+known, a Parquet file without its footer.
 """
 
 from __future__ import annotations
 
+import csv
 import datetime
+import hashlib
 import json
 import math
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import InputError, PastaError
+from pastalang.errors import FileError, InputError, PastaError
+from pastalang.runtime.errors import TooLong
+from pastalang.values.describe import counted
 
 Record: TypeAlias = Mapping[str, object]
 
@@ -167,3 +178,381 @@ def _names(part: str | None) -> tuple[str, ...]:
 def _listed(names: list[str]) -> str:
     shown = ", ".join(f"`{name[:40]}`" for name in names[:12])
     return (shown + (", …" if names[12:] else "")) or "none"
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+Line: TypeAlias = tuple[int, bytes | None]  # with its number from 1; None for one that is too long to be held
+
+STANDARD_INPUT: Final = "-"
+MAX_BYTES: Final = 1 << 26  # of a line or a text file. A longer one is skipped: no model has room for it
+_COUNTED: Final = 1 << 31  # bytes of files whose documents are counted before they are read
+_LOOKED_AT: Final = 32  # documents that may lack a column before it counts as missing
+_MARKS: Final[Mapping[str, str]] = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_ADVICE: Final = "documents are read from .jsonl, .csv, .tsv, .parquet, .txt and .md files, and from folders of them"
+_HINTS: Final[Mapping[str, str]] = {
+    ".json": "; `jq -c '.[]'` writes a list of JSON objects as JSON lines",
+    **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".zip"), "; decompress it first"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Documents that can be gone through once, and what they are read from: the size of each file, by its name."""
+
+    documents: Iterator[Document]
+    identity: Mapping[str, str] = field(default_factory=dict)
+    counts: tuple[Callable[[], int], ...] = ()  # of each file
+
+    def count(self, limit: int | None = None) -> int | None:
+        """How many documents there are; None if that takes long to find out."""
+        if not self.counts:
+            return None
+        total = 0
+        for count in self.counts:
+            total += count()
+            if limit is not None and total >= limit:
+                return limit
+        return total
+
+
+def open_documents(place: str | Path, columns: Columns) -> Corpus:
+    """The documents of a file, a folder, or `-` for the standard input. Raises `FileError` and `BadDocument`."""
+    if str(place) == STANDARD_INPUT:
+        return Corpus(_from_stream(sys.stdin.buffer, columns))
+    path = Path(place)
+    if not path.exists():
+        raise FileError(f"there is no file or folder {path}")
+    files = _files_in(path) if path.is_dir() else [path]
+    format = _format_of(path, files)
+    for file in files:
+        format.check(file, columns)
+    root = path if path.is_dir() else path.parent
+    documents = chain.from_iterable(format.read(file, columns, in_utf8(str(file.relative_to(root)))) for file in files)
+    size = sum(file.stat().st_size for file in files)
+    counts = tuple(partial(format.count, file) for file in files) if size <= _COUNTED else ()
+    return Corpus(documents, _identity(files, root), counts)
+
+
+# ── which files ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Format(NamedTuple):
+    check: Callable[[Path, Columns], None]  # before anything is read
+    read: Callable[[Path, Columns, str], Iterator[Document]]  # a file, and how it is named
+    count: Callable[[Path], int]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of a folder and those below it, sorted, without hidden ones and marks such as `_SUCCESS`."""
+    found = [path for path in folder.rglob("*") if path.is_file() and not _is_mark(path)]
+    seen = [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    if not seen:
+        raise FileError(f"the folder {folder} holds no files")
+    return sorted(seen)
+
+
+def _is_mark(path: Path) -> bool:
+    return path.name.startswith("_") and path.suffix.lower() not in _FORMATS
+
+
+def _format_of(place: Path, files: list[Path]) -> Format:
+    """How all of these files are read. Raises `FileError` if they have no format in common."""
+    kinds: dict[Format, Path] = {}
+    for file in files:
+        format = _FORMATS.get(file.suffix.lower())
+        if format is None:
+            raise FileError(f"{file} is not a file of documents{_HINTS.get(file.suffix.lower(), '')}: {_ADVICE}")
+        kinds.setdefault(format, file)
+    if len(kinds) > 1:
+        first, second, *_ = kinds.values()
+        raise FileError(f"the folder {place} holds files of different formats, such as {first.name} and {second.name}")
+    return next(iter(kinds))
+
+
+def _identity(files: list[Path], root: Path) -> dict[str, str]:
+    """The size of each file; of many files, one hash of all names and sizes."""
+    sizes = {in_utf8(str(file.relative_to(root))): f"{file.stat().st_size:,} bytes" for file in files}
+    if len(sizes) <= 8:
+        return sizes
+    names = json.dumps(sorted(sizes.items())).encode()
+    return {f"{len(sizes):,} files": hashlib.sha256(names).hexdigest()[:16]}
+
+
+# ── JSON lines ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_json(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+    with path.open("rb") as stream:
+        yield from _json_documents(_lines(stream), columns, name)
+
+
+def _check_json(path: Path, columns: Columns) -> None:
+    with path.open("rb") as stream:
+        _check_lines(islice(_lines(stream), _LOOKED_AT), columns, str(path))
+
+
+def _count_json(path: Path) -> int:
+    with path.open("rb") as stream:
+        return sum(line is None or bool(line.strip()) for _, line in _lines(stream))
+
+
+def _from_stream(stream: IO[bytes], columns: Columns) -> Iterator[Document]:
+    lines = _lines(stream)
+    first = list(islice(lines, _LOOKED_AT))
+    _check_lines(first, columns, "<stdin>")
+    return _json_documents(chain(first, lines), columns, "<stdin>")
+
+
+def _check_lines(lines: Iterable[Line], columns: Columns, where: str) -> None:
+    """Raises `BadDocument` if no object in the lines has a column that every document should have."""
+    read = [_parsed(number, line) for number, line in lines if line is not None]
+    objects = [one for one in read if isinstance(one, dict)]
+    if objects:
+        columns.check((name for one in objects for name in one), where)
+
+
+def _json_documents(lines: Iterable[Line], columns: Columns, name: str) -> Iterator[Document]:
+    for number, line in lines:
+        origin = f"{name}:{number}"
+        if line is None:
+            yield _oversized(origin)
+        elif line.strip():  # an empty line is no document, as at the end of a file
+            given = _parsed(number, line)
+            is_bad = isinstance(given, BadDocument)
+            yield unread(str(given), origin) if is_bad else document_of(given, columns, origin)
+
+
+def _parsed(number: int, line: bytes) -> Any:
+    """The JSON value of a line, or why it has none."""
+    text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+    try:
+        return json.loads(text.decode("utf-8"))
+    except UnicodeDecodeError as problem:
+        return BadDocument(f"it is not UTF-8 text (byte {text[problem.start]:#04x})")
+    except json.JSONDecodeError as problem:
+        return BadDocument(f"it is not JSON: {problem.msg[:1].lower()}{problem.msg[1:]} (column {problem.colno})")
+    except (ValueError, RecursionError):
+        return BadDocument("it is not JSON: its brackets nest too deeply, or a number has too many digits")
+
+
+def _lines(stream: IO[bytes]) -> Iterator[Line]:
+    """The lines with their numbers from 1; None for one that is too long to be held."""
+    number = 0
+    while line := stream.readline(MAX_BYTES + 1):
+        number += 1
+        if len(line) <= MAX_BYTES or line.endswith(b"\n"):
+            yield number, line
+            continue
+        while (rest := stream.readline(1 << 20)) and not rest.endswith(b"\n"):
+            pass
+        yield number, None
+
+
+def _oversized(origin: str, id: str | None = None) -> Document:
+    return Document({}, id, origin, TooLong(f"{origin}: it is longer than {MAX_BYTES >> 20} MiB"))
+
+
+# ── tables as text ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_table(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+    with _opened(path) as stream:
+        rows = _rows(stream, path)
+        _, header = next(rows, (0, []))
+        assert isinstance(header, list)  # checked before the first document
+        for number, cells in rows:
+            origin = f"{name}:{number}"
+            yield unread(cells, origin) if isinstance(cells, str) else _row(cells, header, columns, origin)
+
+
+def _rows(stream: IO[str], path: Path) -> Iterator[tuple[int, list[str] | str]]:
+    """The rows with the number of their last line, from 1: the cells, or why the row cannot be read.
+
+    A wrong quote costs the row that it is in: reading goes on with the line after the one in which that row begins, so
+    that a quote which is never closed does not swallow the rest.
+    """
+    again: deque[str] = deque()
+    taken: list[str] = []
+
+    def line() -> str:
+        taken.append(again.popleft() if again else stream.readline())
+        return taken[-1]
+
+    number = 0
+    while True:
+        rows = csv.reader(iter(line, ""), delimiter=_delimiter(path), strict=True)
+        try:
+            for cells in rows:
+                number += len(taken)
+                taken.clear()
+                if cells:
+                    yield number, cells
+            return
+        except csv.Error as problem:
+            number += 1
+            again.extendleft(reversed(list(filter(None, taken[1:]))))
+            taken.clear()
+            yield number, f"it is not a row of CSV: {_quote_problem(problem)}"
+
+
+def _quote_problem(problem: csv.Error) -> str:
+    said = str(problem)
+    if "end of data" in said:
+        return "the quote that a cell begins with is not closed"
+    if "expected after" in said:
+        return "a cell goes on after its closing quote; a quote in a quoted cell is written twice"
+    return said
+
+
+def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> Document:
+    if len(cells) != len(header):
+        return unread(f"the row has {counted(len(cells), 'cell')}, and the header {len(header)}", origin)
+    document = document_of(dict(zip(header, cells, strict=True)), columns, origin)
+    if _is_undecoded(map(str, document.record.values())):
+        return unread("it is not UTF-8 text", origin)
+    return document
+
+
+def _check_table(path: Path, columns: Columns) -> None:
+    csv.field_size_limit(MAX_BYTES)
+    with _opened(path) as stream:
+        _, header = next(_rows(stream, path), (0, None))
+    if header is None:
+        raise FileError(f"{path} is empty: the first row of a table names its columns")
+    if isinstance(header, str):
+        raise FileError(f"{path} cannot be read: its first row names the columns, and {header}")
+    if _is_undecoded(header):
+        raise FileError(f"{path} is not UTF-8 text")
+    _check_delimiter(header, columns, path)
+    columns.check(header, str(path))
+    _check_once(header, columns, path)
+
+
+def _check_delimiter(header: list[str], columns: Columns, path: Path) -> None:
+    """Raises `FileError` if the columns are all there with another mark between them."""
+    marks = (mark for mark in ",;\t|" if len(header) == 1 and set(columns.needed) <= set(header[0].split(mark)))
+    mark = next((mark for mark in marks if mark in header[0]), None)
+    if mark is not None:
+        raise FileError(
+            f"{path} has {_MARKS[mark]} between its cells: .csv files are read with commas, .tsv files with tabs"
+        )
+
+
+def _check_once(names: list[str], columns: Columns, path: Path) -> None:
+    twice = next((name for name in columns.all if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadDocument(f"{path} has {names.count(twice)} columns `{twice}`: rename all but one of them")
+
+
+def _count_table(path: Path) -> int:
+    with _opened(path) as stream:
+        return max(sum(1 for _ in _rows(stream, path)) - 1, 0)
+
+
+def _opened(path: Path) -> IO[str]:
+    return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def _is_undecoded(cells: Iterable[str]) -> bool:
+    return any("\udc80" <= letter <= "\udcff" for cell in cells for letter in cell)
+
+
+def _delimiter(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","
+
+
+# ── Parquet ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_parquet(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+    file = _parquet(path)
+    wanted = [column for column in columns.all if column in file.schema_arrow.names]
+    number = 0
+    batches = file.iter_batches(batch_size=64, columns=wanted)
+    while True:
+        try:
+            batch = next(batches, None)
+            records = [] if batch is None else _in_text(batch).to_pylist()
+        except Exception as problem:  # whatever the library makes of damaged pages
+            raise FileError(f"{path} cannot be read after row {number}: {_first_line(problem)}") from problem
+        if batch is None:
+            return
+        for record in records:
+            number += 1
+            yield document_of(record, columns, f"{name}:{number}")
+
+
+def _in_text(batch: Any) -> Any:
+    """With moments in nanoseconds as texts, because Python has no type for them."""
+    for at, column in enumerate(batch.schema):
+        if str(column.type).startswith("timestamp[ns"):
+            batch = batch.set_column(at, column.name, batch.column(at).cast("string"))
+    return batch
+
+
+def _check_parquet(path: Path, columns: Columns) -> None:
+    schema = _parquet(path).schema_arrow
+    columns.check(schema.names, str(path))
+    _check_once(schema.names, columns, path)
+
+
+def _count_parquet(path: Path) -> int:
+    return int(_parquet(path).metadata.num_rows)
+
+
+def _parquet(path: Path) -> Any:
+    parquet = import_arrow("pyarrow.parquet", f"reading {path.name}")
+    try:
+        return parquet.ParquetFile(path)
+    except Exception as problem:
+        raise FileError(f"{path} is not a Parquet file that can be read: {_first_line(problem)}") from problem
+
+
+def import_arrow(module: str, purpose: str) -> Any:
+    """A module of pyarrow. Raises `FileError` if it is not installed."""
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ImportError as problem:
+        raise FileError(f"{purpose} needs pyarrow: pip install 'pastalang[bulk]'") from problem
+
+
+def _first_line(problem: BaseException) -> str:
+    return next(iter(str(problem).splitlines()), type(problem).__name__)[:200]
+
+
+# ── text files ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_text(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+    """One file is one document, with its name as id."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            yield _oversized(name, name)
+        else:
+            yield document_of(data.decode("utf-8-sig"), columns, name, id=name)
+    except UnicodeDecodeError as problem:
+        yield unread(f"it is not UTF-8 text (byte {data[problem.start]:#04x} at {problem.start})", name, name)
+    except OSError as problem:
+        yield unread(f"it could not be opened: {(problem.strerror or str(problem)).lower()}", name, name)
+
+
+def _check_text(path: Path, columns: Columns) -> None:
+    if len(columns.required) != 1 or columns.id is not None:
+        raise BadDocument(f"{path} is a text, which has no columns: pass one text column and no id")
+
+
+_JSON_LINES: Final = Format(_check_json, _read_json, _count_json)
+_TABLE: Final = Format(_check_table, _read_table, _count_table)
+_TEXT: Final = Format(_check_text, _read_text, lambda path: 1)
+_FORMATS: Final[Mapping[str, Format]] = {
+    **dict.fromkeys((".jsonl", ".ndjson"), _JSON_LINES),
+    **dict.fromkeys((".csv", ".tsv"), _TABLE),
+    ".parquet": Format(_check_parquet, _read_parquet, _count_parquet),
+    **dict.fromkeys((".txt", ".md", ".text"), _TEXT),
+}

@@ -1,34 +1,223 @@
 """Documents through an engine, in order, and the row of the output that becomes of each.
 
-Every document has exactly one row, in its place. A row is the same whatever runs next to it, except for the time that
-it took.
+task            what is asked of every document: a program, the type of its values, and the texts that it reads
+rows            every document has exactly one, in its place; the same whatever runs next to it, except for its time
+extract_many    one call from a type and any number of documents to their values
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang import __version__
-from pastalang.bulk.documents import Document, in_utf8
-from pastalang.bulk.task import Task, parts_of
-from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode
+from pastalang.bulk.documents import BadDocument, Columns, Document, Record, in_utf8, records_of
+from pastalang.errors import InputError, PastaError
+from pastalang.extraction import is_engine, shared_engine
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.serialise import fingerprint
+from pastalang.program.program import Input, InputKind, OneOf, Program
 from pastalang.runtime.answer_parts import FieldResult
-from pastalang.runtime.errors import TooLong
-from pastalang.runtime.models.choice import revision_of
+from pastalang.runtime.call import IN_FLIGHT, ExtractOptions, check_in_flight, template_of
+from pastalang.runtime.errors import BadInputs, RunError, TooLong
+from pastalang.runtime.models.choice import default_model, revision_of
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName
+from pastalang.runtime.question import Question, question_of
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.result import Extraction, Result, Status
 from pastalang.values.json import JsonValue, write_json
-from pastalang.values.pydantic.from_core import json_of
+from pastalang.values.pydantic.from_core import json_of, name_of_type
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
+
+_TEXT: Final = "text"  # the input of the program of a type
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`columns` names, for each input of the program, the columns that it is made of.
+
+    `type` validates the answers; None leaves them as the program types them. `constants` are inputs that are the same
+    for all documents, and `options` those of `Engine.run`. `max_tokens` limits the texts whose types set no limit.
+    """
+
+    program: Program
+    type: Any
+    inputs: tuple[Input, ...]
+    columns: Mapping[str, tuple[str, ...]]
+    id: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    question: Question | None = None  # for a task made from a type
+    template: str | None = None
+    max_tokens: int | None = None
+    _plans: dict[Mode, Plan] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def read(self) -> Columns:
+        """The columns that documents are read for."""
+        needed = {one.name for one in self.inputs if one.default is None}
+        parts = [(name, name in needed, columns) for name, columns in self.columns.items()]
+        return Columns(
+            tuple(column for _, is_needed, columns in parts if is_needed for column in columns),
+            tuple(column for _, is_needed, columns in parts if not is_needed for column in columns),
+            self.id,
+        )
+
+    def plan(self, mode: Mode | None = None) -> Plan:
+        """The plan in the mode of the task, or in another one. Raises `PlanError`."""
+        mode = mode or Mode(self.mode)
+        if mode not in self._plans:
+            template = template_of(self.program, self.template)
+            self._plans[mode] = build_plan(template, self.program, mode=mode, max_tokens=self.max_tokens)
+        return self._plans[mode]
+
+    @property
+    def runnable(self) -> Program | Plan:
+        """What an engine runs, the same object each time. Raises `PlanError`."""
+        return self.program if self.max_tokens is None else self.plan()
+
+    @property
+    def mode(self) -> str:
+        return Mode(self.options.get("mode", Mode.STRICT)).value
+
+    def constants(self, engine: Engine) -> Mapping[str, Any]:
+        """The inputs that are the same for all documents."""
+        if self.question is None:
+            return {}
+        return {name: value for name, value in self.question.inputs_for(engine.trained_for).items() if name != _TEXT}
+
+    def inputs_of(self, document: Document) -> dict[str, Any] | InputError | RunError:
+        """The inputs of a document by name, or why it has none."""
+        if document.error is not None:
+            assert isinstance(document.error, InputError | RunError)
+            return document.error
+        try:
+            found = dict(self._bound(document.record))
+        except BadDocument as problem:
+            return BadDocument(f"{document.origin}: {problem}" if document.origin else str(problem))
+        texts = [value for value in found.values() if isinstance(value, str)]
+        if texts and not any(text.strip() for text in texts):
+            return BadDocument(f"{document.origin}: its text is empty" if document.origin else "the text is empty")
+        return found
+
+    def _bound(self, record: Record) -> Iterator[tuple[str, Any]]:
+        declared = {one.name: one for one in self.inputs}
+        for name, columns in self.columns.items():
+            one = declared[name]
+            if len(columns) > 1:
+                yield name, "\n".join(text for _, text in parts_of(record, columns))
+            elif (value := record.get(columns[0])) is not None:
+                yield name, _text(columns[0], value) if _is_text(one) else _value(columns[0], value)
+            elif one.default is None:
+                has_it = columns[0] in record
+                raise BadDocument(f"`{columns[0]}` is null" if has_it else f"it has no `{columns[0]}`")
+
+
+def task_of_type(
+    type: Any, *, text: Sequence[str] = (_TEXT,), id: str | None = None, options: Mapping[str, Any] | None = None,
+    max_tokens: int | None = None,
+) -> Task:  # fmt: skip
+    """The task of `extract`. Several text columns are one text, a line for each, with the name of the column.
+
+    Raises what `extract` raises for a type or an option that is wrong.
+    """
+    if not text:
+        raise BadInputs("name at least one text column")
+    question = question_of(type, "", {**(options or {}), "details": True})  # as for a call that returns an `Extraction`
+    run = {name: value for name, value in question.options.items() if name != "details"}
+    inputs = tuple(one for one in question.program.only_template.inputs if one.name == _TEXT)
+    return Task(question.program, type, inputs, {_TEXT: tuple(text)}, id, run, question, max_tokens=max_tokens)
+
+
+def task_of_program(
+    program: Program,
+    *,
+    text: Sequence[str] = (),
+    id: str | None = None,
+    template: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    max_tokens: int | None = None,
+) -> Task:
+    """The task of a program: an input is the column of its name, or the one that `text` gives as `input=column`.
+
+    A single column without an input belongs to the only input that has no default. Raises `BadInputs`.
+    """
+    inputs = template_of(program, template).inputs
+    names = [one.name for one in inputs]
+    columns = {name: (name,) for name in names}
+    needed = [one.name for one in inputs if one.default is None]
+    for given in text:
+        name, is_named, column = given.partition("=")
+        if not is_named:
+            if len(needed) != 1 or len(text) != 1:
+                raise BadInputs(
+                    f"say which input is which column, such as `{(needed or names or ['title'])[0]}={given}`"
+                )
+            name, column = needed[0], given
+        if name not in names:
+            raise BadInputs(f"the program has no input `{name}`; it has {', '.join(f'`{one}`' for one in names)}")
+        columns[name] = (column,)
+    run = {**(options or {}), **({} if template is None else {"template": template})}
+    return Task(program, None, inputs, columns, id, run, template=template, max_tokens=max_tokens)
+
+
+def parts_of(record: Record, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The columns that a text is made of, each with its line of that text. Empty ones are left out."""
+    for column in columns:
+        if record.get(column) is not None and (text := _text(column, record[column])).strip():
+            yield column, f"{column}: {text}"
+
+
+def _text(column: str, value: object) -> str:
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            raise BadDocument(f"`{column}` is not UTF-8 text") from None
+    if not isinstance(value, str):
+        raise BadDocument(f"`{column}` is not a text, but {value!r:.40}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as problem:
+        half = ascii(value[problem.start])[1:-1]
+        raise BadDocument(f"`{column}` is not a text: {half} is half of a surrogate pair") from None
+    return value
+
+
+def _value(column: str, value: object) -> object:
+    """An input that is not a text. In a table, which holds only texts, it is written as JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise BadDocument(f"`{column}` is not JSON: {value!r:.40}") from None
+
+
+def _is_text(input: Input) -> bool:
+    return not input.each and (input.type is InputKind.TEXT or isinstance(input.type, OneOf))
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 Row: TypeAlias = dict[str, Any]  # JSON values, exact numbers among them
 
@@ -170,3 +359,111 @@ def place_of(source: SourceSpan, document: Document, columns: Sequence[str]) -> 
             return column, start - begin, end - begin
         at += len(line) + 1
     return source.path, start, end
+
+
+# ── one call ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+T = TypeVar("T")
+
+
+@overload
+def extract_many(
+    type: type[T], documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
+    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
+    **options: Unpack[ExtractOptions],
+) -> Iterator[Extraction[T | None]]: ...  # fmt: skip
+@overload
+def extract_many(
+    type: object, documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
+    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
+    **options: Unpack[ExtractOptions],
+) -> Iterator[Extraction[Any]]: ...  # fmt: skip
+def extract_many(
+    type: Any, documents: Iterable[Any], *, model: str | Path | Engine | None = None,
+    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
+    dtype: DTypeName | None = None, **options: Any,
+) -> Iterator[Extraction[Any]]:  # fmt: skip
+    """Read any number of documents, and yield an `Extraction` for each, in their order.
+
+        for found in pastalang.extract_many(Coffee, open("titles.txt")):
+            print(found.status, found.value)
+
+    A document is a text, a dict, or an object with attributes. `text` names the text in it; several names make one
+    text, a line for each. `id` names what identifies it; without it, `id` is used where there is one.
+
+    No document raises. One that fails has the status "invalid", "too_long" or "error", its `error`, and None as value;
+    a value that a limit has cut has the status "truncated". Documents are read as they are needed, `in_flight` of them
+    run at the same time, and memory does not grow with their number. `model` is a name or a folder, as for `extract`,
+    or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. The other options are those of `extract`; a
+    mistake in them is raised before anything is read.
+    """
+    task = _task(type, documents, text, id, in_flight, options)
+    return _extractions(task, documents, _loader(model, dtype), in_flight)
+
+
+def aextract_many(
+    type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | Engine | None = None,
+    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
+    dtype: DTypeName | None = None, **options: Any,
+) -> AsyncGenerator[Extraction[Any], None]:  # fmt: skip
+    """`extract_many` for asyncio. `documents` may be an asynchronous iterable."""
+    task = _task(type, documents, text, id, in_flight, options)
+    return _aextractions(task, documents, _loader(model, dtype), in_flight)
+
+
+def _task(
+    type: Any, documents: object, text: str | Sequence[str], id: str | None, in_flight: int, options: dict[str, Any]
+) -> Task:  # fmt: skip
+    if isinstance(documents, str | bytes | dict) or not isinstance(documents, Iterable | AsyncIterable):
+        raise BadInputs(
+            f"`extract_many` takes many documents, such as a list of texts; for one, write "
+            f"`extract({name_of_type(type)}, text)`"
+        )
+    check_in_flight(in_flight)
+    names = (text,) if isinstance(text, str) else text
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in (*names, id or "")):
+        raise BadInputs("`text` is the name of a column, or a list of names, and `id` is one name")
+    return task_of_type(type, text=tuple(names), id=id, options=options)
+
+
+def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Callable[[], Engine]:
+    """What gives the engine when the first document is read. Raises `BadInputs`."""
+    if model is None or isinstance(model, str | Path):
+        return lambda: shared_engine(default_model().name if model is None else model, dtype)
+    if dtype is not None:
+        raise BadInputs("an engine has its `dtype` from `Engine.load`; pass it there")
+    if not is_engine(model):
+        raise BadInputs(f"`model` is a name, a folder or an `Engine`, not {model!r:.60}")
+    return lambda: model
+
+
+def _extractions(
+    task: Task, documents: Iterable[Any], load: Callable[[], Engine], in_flight: int
+) -> Iterator[Extraction[Any]]:
+    pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
+    for _, found in pairs:
+        yield found
+
+
+async def _aextractions(
+    task: Task, documents: Iterable[Any] | AsyncIterable[Any], load: Callable[[], Engine], in_flight: int
+) -> AsyncGenerator[Extraction[Any], None]:
+    feed = Feed(task, await asyncio.to_thread(load))
+    inputs = (feed.inputs_of(document) async for document in _each(documents, task))
+    options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
+    async with aclosing(feed.engine.amap(task.runnable, inputs, **options)) as outcomes:
+        async for outcome in outcomes:
+            yield feed.extraction(outcome)[1]
+
+
+async def _each(documents: Iterable[Any] | AsyncIterable[Any], task: Task) -> AsyncIterator[Document]:
+    if not isinstance(documents, AsyncIterable):
+        for document in records_of(documents, task.read):
+            yield document
+        return
+    number = 0
+    async for one in documents:
+        for document in records_of([one], task.read, start=number):
+            yield document
+        number += 1

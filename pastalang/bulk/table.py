@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from pastalang.bulk.documents import records_of
-from pastalang.bulk.rows import Origin, Row, extractions_of, row_of
-from pastalang.bulk.task import Task
+from pastalang.bulk.rows import Origin, Row, Task, extractions_of, row_of
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.runtime.call import IN_FLIGHT, template_of

@@ -16,7 +16,7 @@ from pastalang.cli.output import echo_error
 from pastalang.runtime.models.source import Adapter, DTypeName
 
 if TYPE_CHECKING:
-    from pastalang.bulk.files import Corpus
+    from pastalang.bulk.documents import Corpus
     from pastalang.bulk.run import Decode, Job
     from pastalang.runtime.engine import Engine
 
@@ -96,7 +96,7 @@ class Work:
 def tuned(work: Work, wanted: Wanted) -> Work:
     """With the number in flight and the cells that were measured, if the run is long enough for that."""
     from pastalang.bulk.documents import drawn_from
-    from pastalang.bulk.tuning import SAMPLE, Memory, tune
+    from pastalang.bulk.estimate import SAMPLE, Memory, tune
 
     count = work.corpus.count(work.job.limit) or 0
     is_long = count > 0 and (wanted.dry_run or count >= _LONG)  # without documents there is nothing to measure

@@ -51,9 +51,8 @@ from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
     from pastalang.bulk.compare import Comparison
-    from pastalang.bulk.ledger import Ledger
-    from pastalang.bulk.run import Totals
-    from pastalang.bulk.task import Task
+    from pastalang.bulk.rows import Task
+    from pastalang.bulk.run import Ledger, Totals
 
 
 class OnError(StrEnum):
@@ -154,7 +153,7 @@ def command(
     }  # fmt: skip
     task = _task(source, tuple(text or ()), id, template, instructions, options, max_tokens)
 
-    from pastalang.bulk.files import open_documents
+    from pastalang.bulk.documents import open_documents
     from pastalang.bulk.rows import Origin
     from pastalang.bulk.run import Job
 
@@ -209,7 +208,7 @@ def _task(
     source: str, text: tuple[str, ...], id: str | None, template: str | None, instructions: str | None,
     options: dict[str, Any], max_tokens: int | None,
 ) -> Task:  # fmt: skip
-    from pastalang.bulk.task import task_of_program, task_of_type
+    from pastalang.bulk.rows import task_of_program, task_of_type
     from pastalang.values.pydantic.from_core import is_type
 
     if source.endswith(SUFFIX):
@@ -233,9 +232,7 @@ def _task(
 
 
 def _run(work: Work, out: Path, wanted: Wanted) -> None:
-    from pastalang.bulk.ledger import Ledger, RunRefused
-    from pastalang.bulk.output import output_for
-    from pastalang.bulk.run import fingerprint_of, summary_of
+    from pastalang.bulk.run import Ledger, RunRefused, fingerprint_of, output_for, summary_of
 
     job = work.job
     summary: dict[str, Any] = {}
@@ -290,8 +287,7 @@ def _compared(work: Work, wanted: Wanted) -> Comparison:
 
 
 def _go_through(work: Work, ledger: Ledger, wanted: Wanted) -> Totals:
-    from pastalang.bulk.ledger import RunRefused
-    from pastalang.bulk.run import Stopped, run_job
+    from pastalang.bulk.run import RunRefused, Stopped, run_job
 
     count = work.corpus.count(work.job.limit)
     progress = BulkProgress(sys.stderr, total=count)

@@ -162,7 +162,7 @@ def _job_of_function(teacher: str, in_flight: int) -> tuple[str, Callable[[], Te
 
 
 def _label(job: LabelJob, *, resume: bool, overwrite: bool) -> LabelTotals:
-    from pastalang.bulk.ledger import RunRefused
+    from pastalang.bulk.run import RunRefused
     from pastalang.training.errors import Interrupted
     from pastalang.training.labels import label_file
 

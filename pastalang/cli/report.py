@@ -24,8 +24,7 @@ def command(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The page. Default: OUT.html.")] = None,
 ) -> None:
-    from pastalang.bulk.report import write_report
-    from pastalang.bulk.saved import documents_of, read_rows, read_run, with_documents
+    from pastalang.bulk.report import documents_of, read_rows, read_run, with_documents, write_report
 
     page = output or out.with_name(f"{out.name}.html")
     rows, run = read_rows(out), read_run(out)

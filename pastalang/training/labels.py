@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from pastalang import __version__
 from pastalang.bulk.documents import Document
-from pastalang.bulk.ledger import Chunk, Digest, Ledger
+from pastalang.bulk.run import Chunk, Digest, Ledger
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.plan.serialise import fingerprint

@@ -16,7 +16,7 @@ from pastalang.bulk.compare import (
     _places,
     compare,
 )
-from pastalang.bulk.task import task_of_type
+from pastalang.bulk.rows import task_of_type
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs

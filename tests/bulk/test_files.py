@@ -14,9 +14,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pastalang.bulk import files
-from pastalang.bulk.documents import BadDocument, Columns
-from pastalang.bulk.files import open_documents
+from pastalang.bulk import documents
+from pastalang.bulk.documents import BadDocument, Columns, open_documents
 from pastalang.errors import FileError
 from pastalang.runtime.errors import TooLong
 
@@ -67,7 +66,7 @@ def test_every_bad_line_of_json_has_its_place(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_too_long_is_skipped_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(documents, "MAX_BYTES", 1 << 20)
     long = '{"id": "long", "text": "' + "x" * (5 << 20) + '"}'
     path = written(tmp_path / "docs.jsonl", f'"a"\n{long}\n"b"\n')
     first, huge, last = open_documents(path, TEXT).documents

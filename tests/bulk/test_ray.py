@@ -19,13 +19,10 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 import pastalang
-from pastalang.bulk.files import open_documents
-from pastalang.bulk.ledger import Ledger
-from pastalang.bulk.output import output_for
+from pastalang.bulk.documents import open_documents
 from pastalang.bulk.pool import rows_of_pool
-from pastalang.bulk.rows import Origin
-from pastalang.bulk.run import Job, Totals, fingerprint_of, run_job
-from pastalang.bulk.task import task_of_type
+from pastalang.bulk.rows import Origin, task_of_type
+from pastalang.bulk.run import Job, Ledger, Totals, fingerprint_of, output_for, run_job
 from pastalang.ray import LOCAL, RayWorkers
 from pastalang.runtime.errors import BadInputs
 from pastalang.testing.byte_tokenizer import byte_tokenizer

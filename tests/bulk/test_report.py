@@ -22,15 +22,10 @@ from typer.testing import CliRunner
 
 import pastalang
 from pastalang.bulk.compare import Advice, Comparison, Example, FieldAgreement
-from pastalang.bulk.documents import Columns, Document
-from pastalang.bulk.files import open_documents
-from pastalang.bulk.ledger import Ledger
-from pastalang.bulk.output import output_for
-from pastalang.bulk.report import BLOCK, write_report
-from pastalang.bulk.rows import Origin, Row
-from pastalang.bulk.run import Job, fingerprint_of, rows_of_engine, run_job
-from pastalang.bulk.saved import SavedRun
-from pastalang.bulk.task import task_of_type
+from pastalang.bulk.documents import Columns, Document, open_documents
+from pastalang.bulk.report import BLOCK, SavedRun, write_report
+from pastalang.bulk.rows import Origin, Row, task_of_type
+from pastalang.bulk.run import Job, Ledger, fingerprint_of, output_for, rows_of_engine, run_job
 from pastalang.cli.app import build_app
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer

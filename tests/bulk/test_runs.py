@@ -16,13 +16,20 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel
 
-from pastalang.bulk.files import open_documents
-from pastalang.bulk.ledger import Ledger, RunRefused
-from pastalang.bulk.output import output_for
-from pastalang.bulk.rows import Origin
-from pastalang.bulk.run import Job, Stopped, Totals, fingerprint_of, rows_of_engine, run_job
-from pastalang.bulk.saved import read_rows
-from pastalang.bulk.task import task_of_type
+from pastalang.bulk.documents import open_documents
+from pastalang.bulk.report import read_rows
+from pastalang.bulk.rows import Origin, task_of_type
+from pastalang.bulk.run import (
+    Job,
+    Ledger,
+    RunRefused,
+    Stopped,
+    Totals,
+    fingerprint_of,
+    output_for,
+    rows_of_engine,
+    run_job,
+)
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model

@@ -282,7 +282,7 @@ def test_what_was_measured_is_shown_remembered_and_overridden(model: Path, monke
     measured = run(*words, "-o", "a.jsonl")
     assert "documents in flight and 8,192 cells, measured: " in measured.stderr and "/s with 16" in measured.stderr
     with monkeypatch.context() as patch:
-        patch.setattr("pastalang.bulk.tuning.tune", None)
+        patch.setattr("pastalang.bulk.estimate.tune", None)
         again = run(*words, "-o", "b.jsonl")
         note = next(line for line in measured.stderr.splitlines() if "in flight" in line)
         assert again.exit_code == 0 and note in again.stderr

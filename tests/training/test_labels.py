@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from typer.testing import CliRunner, Result
 
 import pastalang
-from pastalang.bulk.ledger import RunRefused
+from pastalang.bulk.run import RunRefused
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
