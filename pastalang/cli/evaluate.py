@@ -23,6 +23,7 @@ from pastalang.cli.options import (
     Device,
     GuessAhead,
     MaxTokens,
+    OverrunPolicy,
     Temperature,
     TemplateName,
     TopK,
@@ -37,7 +38,7 @@ from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
 from pastalang.cli.trade_off import Reports, draw_reports, place_of, read_reports, refuse_plot, short_name
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.models.source import Adapter
 
@@ -72,6 +73,7 @@ def command(
     map: ColumnMap = None,
     template: TemplateName = None,
     mode: DecodingMode = Mode.STRICT,
+    overrun: OverrunPolicy = Overrun.CONTINUE,
     any_mode: AnyMode = False,
     temperature: Temperature = None,
     top_p: TopP = None,
@@ -140,7 +142,7 @@ def command(
     if wants_threads:
         if program is None or data is None:
             raise Refused("`pasta evaluate threads` needs --program and --data, or --plot and --add", EXIT_USAGE)
-        plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
+        plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens, overrun=overrun)
         wish = Wish(
             chosen_model(model).name, plan, rows_of(data, columns), any_mode, batch or 1, rounds, sampling, baseline,
             score, judge, None if drafts == "off" else drafts_of(drafts), predictions, device, cells, _counter,
@@ -149,7 +151,7 @@ def command(
     elif right is not None and given is not None and not any((model, program, data, predictions)):
         report = _compare(right, given, columns)
     elif right is None and program is not None and data is not None:
-        plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
+        plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens, overrun=overrun)
         report = _run(
             chosen_model(model).name, plan, data, columns, batch or 8, any_mode, sampling, predictions, device, cells,
             adapter_of(adapter),

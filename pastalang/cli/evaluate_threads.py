@@ -58,7 +58,7 @@ def evaluate_threads(wish: Wish) -> dict[str, Any]:
             refuse_model(model)
             refuse_hub(model)
     with ctrl_c_exits_at_once():
-        from pastalang.runtime.models.training_note import check_mode, check_threads
+        from pastalang.runtime.models.training_note import check_mode, check_overrun, check_threads
         from pastalang.training.data import read_checked
         from pastalang.training.thread_eval import by_category, judged, report_on, with_drafts
 
@@ -67,6 +67,7 @@ def evaluate_threads(wish: Wish) -> dict[str, Any]:
     if not wish.any_mode:
         check_mode(engine.trained_for, wish.plan.mode)
         check_threads(engine.trained_for, wish.plan)
+        check_overrun(engine.trained_for, wish.plan)
     answers = _answers(wish, engine, wish.model, rows, score)
     if not any(not isinstance(one, str) for one in answers):
         raise Refused(f"no row was answered: {answers[0]}", 1)

@@ -9,7 +9,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.limits import MAX_HOLE_TOKENS
-from pastalang.plan.plan import Mode
+from pastalang.plan.plan import Mode, Overrun
 from pastalang.program.types import SAMPLING_BOUNDS, Drafts, Sampling
 from pastalang.runtime.models.source import OWN, Adapter
 from pastalang.values.one_hole import QUOTE_TOKENS
@@ -20,6 +20,13 @@ ProgramPaths: TypeAlias = Annotated[
 TemplateName: TypeAlias = Annotated[str | None, typer.Option(help="The template to use, if the program has several.")]
 DecodingMode: TypeAlias = Annotated[
     Mode, typer.Option(help="strict and lockstep decode values at the same time, sequential one after another.")
+]
+OverrunPolicy: TypeAlias = Annotated[
+    Overrun,
+    typer.Option(
+        help="Where text goes on after branches that are longer than announced: one past them, at its own count as in "
+        "the paper of PASTA, or cap: they are closed before."
+    ),
 ]
 AnyMode: TypeAlias = Annotated[
     bool, typer.Option("--any-mode", help="Allow modes and tags that the model was not trained for.")

@@ -12,14 +12,14 @@ from typing import Annotated, Any, assert_never
 import typer
 
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.options import DecodingMode, MaxTokens, OutputFile, TemplateName
+from pastalang.cli.options import DecodingMode, MaxTokens, OutputFile, OverrunPolicy, TemplateName
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_overwriting, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second
 from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.plan.token_bounds import Encoder, Lengths
 
 USUAL_WIDTH, NARROWEST, WIDEST = 96, 56, 160  # columns of a drawing
@@ -40,6 +40,7 @@ def command(
     ] = None,
     template: TemplateName = None,
     mode: DecodingMode = Mode.STRICT,
+    overrun: OverrunPolicy = Overrun.CONTINUE,
     max_tokens: MaxTokens = None,
     format: Annotated[Format, typer.Option(help="How the plan is drawn. json saves it.")] = Format.TEXT,
     tokenizer: Annotated[
@@ -61,10 +62,10 @@ def command(
     refuse_second(file, *(diff or ()))
     refuse_overwriting(output, file, *(diff or ()), tokenizer)
     if diff is not None:
-        raise typer.Exit(_compare(file, diff, template, mode, max_tokens, output))
+        raise typer.Exit(_compare(file, diff, template, mode, max_tokens, overrun, output))
     if file is None:
         raise Refused("pasta plan needs a program, or --diff with two", EXIT_USAGE)
-    plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens)
+    plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens, overrun=overrun)
     lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
     _check_fit(plan, Capacity(positions, cells), lengths)
     width = _columns() if output is None else USUAL_WIDTH
@@ -73,12 +74,12 @@ def command(
 
 def _compare(
     file: Path | None, pair: tuple[Path, Path], template: str | None, mode: Mode, max_tokens: int | None,
-    output: Path | None,
+    overrun: Overrun, output: Path | None,
 ) -> int:  # fmt: skip
     """Returns 0 if the plans are the same and 1 if they differ, like `diff`."""
     if file is not None:
         raise Refused("pasta plan takes either one program or --diff with two, not both", EXIT_USAGE)
-    old, new = (read_plan(path, template=template, mode=mode, max_tokens=max_tokens) for path in pair)
+    old, new = (read_plan(path, template=template, mode=mode, max_tokens=max_tokens, overrun=overrun) for path in pair)
     found = differences(old, new)
     _write("".join(f"{line}\n" for line in found or ("the plans are the same",)), output)
     return EXIT_PROBLEMS if found else EXIT_FINE

@@ -9,7 +9,7 @@ from pastalang.cli.program_files import ProgramFile, read_one, refused_findings
 from pastalang.compiler import check_reading
 from pastalang.plan.build import build_plan
 from pastalang.plan.builder import PlanError
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.plan.serialise import UnreadablePlan, from_json
 from pastalang.program.program import Program, Template
 from pastalang.source import Source
@@ -17,7 +17,9 @@ from pastalang.source import Source
 SAVED = ".json"
 
 
-def read_plan(path: Path, *, template: str | None, mode: Mode, max_tokens: int | None = None) -> Plan:
+def read_plan(
+    path: Path, *, template: str | None, mode: Mode, max_tokens: int | None = None, overrun: Overrun = Overrun.CONTINUE
+) -> Plan:
     """The plan of a program, or a saved plan, which has its own template, mode and limits. Raises `Refused`."""
     file = read_one(path)
     if _is_saved(file):
@@ -25,7 +27,7 @@ def read_plan(path: Path, *, template: str | None, mode: Mode, max_tokens: int |
             raise Refused("--max-tokens is for programs: a saved plan has its limits", EXIT_USAGE)
         return _read_saved(file.reading.source)
     program = _checked(file)
-    return build(program, choose_template(program, template), mode, max_tokens)
+    return build(program, choose_template(program, template), mode, max_tokens, overrun)
 
 
 def _is_saved(file: ProgramFile) -> bool:
@@ -68,10 +70,12 @@ def _checked(file: ProgramFile) -> Program:
     return program
 
 
-def build(program: Program, template: Template, mode: Mode, max_tokens: int | None = None) -> Plan:
+def build(
+    program: Program, template: Template, mode: Mode, max_tokens: int | None = None, overrun: Overrun = Overrun.CONTINUE
+) -> Plan:
     """Raises `Refused`."""
     try:
-        return build_plan(template, program, mode=mode, max_tokens=max_tokens)
+        return build_plan(template, program, mode=mode, max_tokens=max_tokens, overrun=overrun)
     except PlanError as error:
         line = program.source.place(error.span.start).line
         raise Refused(_explain(error, program.source), EXIT_PROBLEMS, word="plan", line=line) from error

@@ -26,6 +26,7 @@ from pastalang.cli.options import (
     Device,
     GuessAhead,
     MaxTokens,
+    OverrunPolicy,
     Temperature,
     TemplateName,
     TopK,
@@ -39,7 +40,7 @@ from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second
 from pastalang.errors import TruncationWarning
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.choice import note_of, why_no_help
@@ -75,6 +76,7 @@ def command(
     inputs: Annotated[Path | None, typer.Option(help="A JSON file with an object of the inputs.")] = None,
     template: TemplateName = None,
     mode: DecodingMode = Mode.STRICT,
+    overrun: OverrunPolicy = Overrun.CONTINUE,
     any_mode: AnyMode = False,
     temperature: Temperature = None,
     top_p: TopP = None,
@@ -101,7 +103,7 @@ def command(
     sampling, ahead = sampling_of(temperature, top_p, top_k), drafts_of(drafts)
     chosen = chosen_model(model)
     refuse_model(chosen.name)
-    plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens)
+    plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens, overrun=overrun)
     given = read_inputs(plan, input or [], inputs)
     for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, plan)):
         if note is not None:

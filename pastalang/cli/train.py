@@ -14,7 +14,7 @@ import typer
 from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.long_runs import ctrl_c_asked, screen
 from pastalang.cli.model_source import refuse_device, refuse_hub, refuse_model
-from pastalang.cli.options import ColumnMap, Device, TemplateName, columns_of
+from pastalang.cli.options import ColumnMap, Device, OverrunPolicy, TemplateName, columns_of
 from pastalang.cli.output import echo, echo_error
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
@@ -31,6 +31,7 @@ from pastalang.cli.train_methods import (
 )
 from pastalang.cli.train_ppd import train_ppd
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.plan.plan import Overrun
 from pastalang.program.program import AutoBody
 from pastalang.training.settings import Attention, Decay, Form, LogName, Precision, Preference, Settings, TrainingMode
 
@@ -91,6 +92,7 @@ def command(
     mode: Annotated[
         TrainingMode, typer.Option(help="How the model will decode. mixture: in all three modes.")
     ] = TrainingMode.STRICT,
+    overrun: OverrunPolicy = Overrun.CONTINUE,
     validation: Annotated[
         Path | None, typer.Option(help="Rows to validate with: the weights with the best F1 are kept.")
     ] = None,
@@ -266,8 +268,8 @@ def command(
         )
         train_bonbon(
             preferring, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
-            max(1, rows // 2), warm_up, device, lora=adapters, keep_adapter=keep_adapter, overwrite=overwrite,
-            given=_options(context),
+            max(1, rows // 2), warm_up, device, overrun=overrun, lora=adapters, keep_adapter=keep_adapter,
+            overwrite=overwrite, given=_options(context),
         )  # fmt: skip
         return
     if method is MethodName.PPD:
@@ -280,9 +282,9 @@ def command(
             overwrite=overwrite, options=_options(context), logs=tuple(log or ()),
         )  # fmt: skip
         return
-    taught: Method = ParallelValues(checked, mode.modes, template)
+    taught: Method = ParallelValues(checked, mode.modes, template, overrun)
     if isinstance(chosen.messages[-1].body, AutoBody):
-        taught = OwnThreads(checked, template)
+        taught = OwnThreads(checked, template, overrun)
     if method is MethodName.SPACE:
         taught = SemiAutoregressive(taught, Masking(distances, plain, cuts))
     job = Job(

@@ -11,6 +11,7 @@ from pastalang.cli.evaluate_threads import function_named
 from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_USAGE, Refused
 from pastalang.cli.long_runs import ctrl_c_asked, screen
 from pastalang.cli.model_source import refuse_hub, refuse_model
+from pastalang.plan.plan import Overrun
 from pastalang.program.program import Program
 from pastalang.training.settings import Preference, Settings
 
@@ -35,7 +36,7 @@ class PreferenceOptions:
 def train_bonbon(
     options: PreferenceOptions, settings: Settings, program: Program, template: str | None, model: str, data: RowFile,
     out: Path, pairs: int, warmup: int | None, device: str | None, *,
-    lora: Lora | None, keep_adapter: bool, overwrite: bool, given: Mapping[str, Any],
+    overrun: Overrun, lora: Lora | None, keep_adapter: bool, overwrite: bool, given: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Raises `Refused`. An interrupted round goes on. `given` are the options of the command, by name."""
     if options.score is not None and options.judge is not None:
@@ -51,7 +52,7 @@ def train_bonbon(
     from pastalang.training.method import OwnThreads
 
     round = Round(
-        OwnThreads(program, template), model, data, out, options.preference, settings,
+        OwnThreads(program, template, overrun), model, data, out, options.preference, settings,
         quality=Quality(score, judge, options.score or options.judge or "F1 of words"),
         baseline=options.baseline, reference=options.reference, sampled=options.sampled, pairs=pairs, warmup=warmup,
         lora=lora, keep_adapter=keep_adapter, device=device, overwrite=overwrite, options=given,

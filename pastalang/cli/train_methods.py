@@ -28,6 +28,7 @@ _FINE_TUNED = (MethodName.HPD, *_THREADS, MethodName.SPACE)
 _PROBES = (MethodName.PPD, MethodName.SPACE)
 _ONLY_FOR = {
     "mode": (MethodName.HPD, *_PROBES),
+    "overrun": (*_FINE_TUNED, MethodName.BONBON),
     "samples": (MethodName.BONBON, MethodName.PPD),
     "log": (*_FINE_TUNED, MethodName.PPD),
     "length": (*_FINE_TUNED, MethodName.PPD),

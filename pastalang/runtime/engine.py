@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Never, TypeVar, Unpack, overload
 
 from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.program.types import Drafts, OnTruncated, Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
@@ -64,7 +64,7 @@ from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.loading import DType, LoadedModel, load_model
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.source import OWN, Adapter
-from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_threads
+from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_overrun, check_threads
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.plan_cache import PlanCache, Runnable
@@ -159,7 +159,8 @@ class Engine:
         )  # fmt: skip
         self._vocabulary = Tokens(vocabulary)
         make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
-        self._plans = PlanCache(self.encoder, make_guide)
+        overrun = Overrun.CONTINUE if trained_for is None else trained_for.overrun
+        self._plans = PlanCache(self.encoder, make_guide, overrun)
         self._loop = Loop(model, self.scheduler, drafter)
         self._numbers = count(1)  # of requests
 
@@ -475,6 +476,7 @@ class Engine:
         if not options.any_mode:
             check_mode(self.trained_for, plan.mode)
             check_threads(self.trained_for, plan)
+            check_overrun(self.trained_for, plan)
         return Call(plan, options, policy_for(plan, options, has_checks=self._plans.has_checks(plan))), named
 
     def _single_request(

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pastalang.compiler import load
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.call import options_of, template_of
@@ -22,9 +22,10 @@ Runnable: TypeAlias = Program | Plan | str | os.PathLike[str]  # what a run take
 class PlanCache:
     """Programs and plans are compared by identity: an equal program loaded twice is planned twice."""
 
-    def __init__(self, encoder: Encoder, make_guide: MakeGuide) -> None:
+    def __init__(self, encoder: Encoder, make_guide: MakeGuide, overrun: Overrun = Overrun.CONTINUE) -> None:
         self._encoder = encoder
         self._make_guide = make_guide
+        self._overrun = overrun  # of the plans that are made here
         self._plans: dict[tuple[int, str | None, Mode], tuple[Program, Plan]] = {}
         self._bound: dict[int, tuple[Plan, BoundPlan]] = {}
         self._files: dict[Path, Program] = {}
@@ -45,7 +46,7 @@ class PlanCache:
         if known is None or known[0] is not program:
             _make_room(self._plans)
             chosen = template_of(program, template)
-            known = self._plans[key] = program, build_plan(chosen, program, mode=Mode(mode))
+            known = self._plans[key] = program, build_plan(chosen, program, mode=Mode(mode), overrun=self._overrun)
         return known[1]
 
     def _loaded(self, path: str | os.PathLike[str]) -> Program:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.plan import Hole, Mode, Overrun, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan
@@ -99,14 +99,16 @@ def _refuse_threads(plan: Plan) -> None:
         )
 
 
-def planner(program: Program, template: str | None = None) -> Callable[[Mode], Plan]:
+def planner(
+    program: Program, template: str | None = None, overrun: Overrun = Overrun.CONTINUE
+) -> Callable[[Mode], Plan]:
     """The plans of a template, each built on first use."""
     chosen = program.only_template if template is None else program.templates[template]
     known: dict[Mode, Plan] = {}
 
     def plan(mode: Mode) -> Plan:
         if mode not in known:
-            known[mode] = build_plan(chosen, program, mode=mode)
+            known[mode] = build_plan(chosen, program, mode=mode, overrun=overrun)
         return known[mode]
 
     return plan

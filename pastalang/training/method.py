@@ -24,7 +24,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from pastalang import __version__
-from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.plan import Hole, Mode, Overrun, Plan
 from pastalang.plan.serialise import fingerprint
 from pastalang.plan.structure import walk
 from pastalang.program.program import Program
@@ -79,6 +79,7 @@ class ParallelValues:
     program: Program
     modes: tuple[Mode, ...]
     template: str | None = None
+    overrun: Overrun = Overrun.CONTINUE
 
     @property
     def name(self) -> str:
@@ -87,7 +88,8 @@ class ParallelValues:
     @property
     def identity(self) -> Mapping[str, str]:
         programs = ", ".join(dict.fromkeys(fingerprint(self._plan(mode)).program for mode in self.modes))
-        return {"method": self.name, "program": programs, "mode": ", ".join(mode.value for mode in self.modes)}
+        modes = ", ".join(mode.value for mode in self.modes)
+        return {"method": self.name, "program": programs, "mode": modes, "overrun": self.overrun.value}
 
     def read(self, path: RowFile) -> Reading:
         return read_against(path, self._plan(self.modes[0]))
@@ -108,13 +110,14 @@ class ParallelValues:
 
     @cached_property
     def _plan(self) -> Callable[[Mode], Plan]:
-        return planner(self.program, self.template)
+        return planner(self.program, self.template, self.overrun)
 
-    def __getstate__(self) -> tuple[Program, tuple[Mode, ...], str | None]:
-        return self.program, self.modes, self.template  # without the plans, which every process makes for itself
+    def __getstate__(self) -> tuple[Program, tuple[Mode, ...], str | None, Overrun]:
+        """Without the plans, which every process makes for itself."""
+        return self.program, self.modes, self.template, self.overrun
 
-    def __setstate__(self, state: tuple[Program, tuple[Mode, ...], str | None]) -> None:
-        for name, value in zip(("program", "modes", "template"), state, strict=True):
+    def __setstate__(self, state: tuple[Program, tuple[Mode, ...], str | None, Overrun]) -> None:
+        for name, value in zip(("program", "modes", "template", "overrun"), state, strict=True):
             object.__setattr__(self, name, value)
 
 
@@ -124,6 +127,7 @@ class OwnThreads:
 
     program: Program
     template: str | None = None
+    overrun: Overrun = Overrun.CONTINUE
 
     @property
     def name(self) -> str:
@@ -132,7 +136,7 @@ class OwnThreads:
 
     @property
     def identity(self) -> Mapping[str, str]:
-        return {"method": self.name, "program": fingerprint(self._plan).program}
+        return {"method": self.name, "program": fingerprint(self._plan).program, "overrun": self.overrun.value}
 
     def read(self, path: RowFile) -> Reading:
         return read_against(path, self._plan)
@@ -153,13 +157,13 @@ class OwnThreads:
 
     @cached_property
     def _plan(self) -> Plan:
-        return planner(self.program, self.template)(Mode.STRICT)
+        return planner(self.program, self.template, self.overrun)(Mode.STRICT)
 
-    def __getstate__(self) -> tuple[Program, str | None]:
-        return self.program, self.template
+    def __getstate__(self) -> tuple[Program, str | None, Overrun]:
+        return self.program, self.template, self.overrun
 
-    def __setstate__(self, state: tuple[Program, str | None]) -> None:
-        for name, value in zip(("program", "template"), state, strict=True):
+    def __setstate__(self, state: tuple[Program, str | None, Overrun]) -> None:
+        for name, value in zip(("program", "template", "overrun"), state, strict=True):
             object.__setattr__(self, name, value)
 
 
@@ -167,7 +171,8 @@ def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainingNote:
     holes = (segment for branch in plan.branches for _, segment in walk(branch.segments) if isinstance(segment, Hole))
     limits = {hole.field: hole.max_tokens for hole in holes if not hole.is_thread}
     name = fingerprint(plan)
-    return TrainingNote(modes, plan.template, name.program, name.types, limits, threads=plan.auto)
+    overrun = plan.branches[0].overrun
+    return TrainingNote(modes, plan.template, name.program, name.types, limits, threads=plan.auto, overrun=overrun)
 
 
 # ── recorded rows ────────────────────────────────────────────────────────────────────────────────────────────

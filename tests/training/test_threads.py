@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,16 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode, Overrun
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import WrongMode
+from pastalang.runtime.models.training_note import check_overrun
 from pastalang.training.errors import BadData, BadRow, Interrupted
 from pastalang.training.evaluation import score_rows_by_decoding
 from pastalang.training.fine_tune import Job, fine_tune
+from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.method import OwnThreads
 from pastalang.training.recording import TrainingRow
 from pastalang.training.settings import Precision, Settings
@@ -56,6 +62,32 @@ def test_only_what_follows_a_wait_sees_a_thread() -> None:
     seen_at = {chr(one.token): TOKENIZER.decode(found.tokens[found.visible[one.place]]) for one in found.taught}
     assert "G" not in seen_at["\n"].partition("Assistant")[2]
     assert "G" in seen_at["B"].partition("Assistant")[2]
+
+
+@pytest.mark.parametrize("overrun", [Overrun.CONTINUE, Overrun.PAPER])
+def test_text_after_a_longer_thread_stands_where_the_placement_says(overrun: Overrun) -> None:
+    """The thread takes more tokens than the ten that are announced."""
+    program = pastalang.compile('template t()\nuser """Go."""\nassistant auto(pasta, max=99)\n')
+    method = OwnThreads(program, None, overrun)
+    [plan] = method.evaluated_plans().values()
+    value = '<promise tokens="10"/><async>abcdefghijklmnopqrst</async><sync/>!'
+    found = Recorder(TOKENIZER).row(Lesson(lambda _: plan, {}, value, "row"), Mode.STRICT)
+    [last] = np.flatnonzero(found.tokens == ord("!"))
+    is_repeated = found.positions[last] in np.delete(found.positions, last)
+    assert is_repeated == (overrun is Overrun.PAPER)
+    note = method.note()
+    assert note.overrun is overrun
+    with pytest.raises(WrongMode, match="--overrun") if overrun is Overrun.PAPER else nullcontext():
+        check_overrun(note, build_plan(program.only_template, program))
+
+
+def test_rows_of_several_turns_teach_the_last_answer() -> None:
+    source = 'template t(chat: messages)\n...chat\nuser """More."""\nassistant auto(apar, max=99)\n'
+    chat = [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "First.[Fork] Not a tag."}]
+    found = row_of(source, {"chat": chat}, APAR)
+    assert (taught(found, "answer"), taught(found, "thread[]")) == ("Food[Fork]. Bye.$", ": soup.$")
+    first = next(one for one in found.taught if one.field == "answer")
+    assert "First.[Fork] Not a tag." in TOKENIZER.decode(found.tokens[found.visible[first.place]])
 
 
 @pytest.mark.parametrize(

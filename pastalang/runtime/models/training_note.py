@@ -12,7 +12,7 @@ from pathlib import Path
 
 from transformers.utils import cached_file
 
-from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.plan import Hole, Mode, Overrun, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.errors import LoadError, WrongMode
@@ -26,7 +26,7 @@ class TrainingNote:
     """`limits` are the token limits of the fields. `program` and `types` are fingerprints of `plan.fingerprint`.
 
     `threads` are the tags of the text that they were trained to write. Weights that do not read schemas are confused by
-    one in their prompt, so `extract` shows them none.
+    one in their prompt, so `extract` shows them none. `overrun` is where text went on after branches that it joined.
     """
 
     modes: tuple[Mode, ...]
@@ -36,10 +36,12 @@ class TrainingNote:
     limits: Mapping[str, int]
     reads_schemas: bool = True
     threads: AutoPolicy | None = None
+    overrun: Overrun = Overrun.CONTINUE
 
     def write(self, folder: Path) -> None:
         document = {"version": VERSION, **asdict(self), "modes": [mode.value for mode in self.modes]}
         document["threads"] = None if self.threads is None else self.threads.value
+        document["overrun"] = self.overrun.value
         text = json.dumps(document, indent=2, ensure_ascii=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -65,6 +67,7 @@ def read_note(folder: str | Path) -> TrainingNote | None:
             limits={str(field): int(limit) for field, limit in document["limits"].items()},
             reads_schemas=document.get("reads_schemas", True) is True,
             threads=None if (threads := document.get("threads")) is None else AutoPolicy(threads),
+            overrun=Overrun(document.get("overrun", Overrun.CONTINUE.value)),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         reason = f"its key {problem} is missing" if isinstance(problem, KeyError) else problem
@@ -106,3 +109,18 @@ def check_threads(known: TrainingNote | None, plan: Plan) -> None:
                 f"auto({segment.auto.value}), which would read their tags as text; ask for "
                 f"auto({known.threads.value}), or set any_mode (`--any-mode`) to try it anyway"
             )
+
+
+def check_overrun(known: TrainingNote | None, plan: Plan) -> None:
+    """Raises `WrongMode` if the text after branches stands where the weights have never seen it stand.
+
+    Branches that are closed at their reserve stand as those that go on do.
+    """
+    if known is None:
+        return
+    asked, trained = plan.branches[0].overrun, known.overrun
+    if (asked is Overrun.PAPER) != (trained is Overrun.PAPER):
+        raise WrongMode(
+            f'the weights were trained with overrun="{trained.value}", and this plan has "{asked.value}"; choose '
+            f"{trained.value} (`--overrun {trained.value}`), or set any_mode (`--any-mode`) to try it anyway"
+        )
