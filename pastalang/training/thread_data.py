@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pastalang.compiler import compile
 from pastalang.plan.plan import Mode, Plan
@@ -246,6 +246,77 @@ Below is an answer. Copy it word for word, and mark the details that nothing els
 }
 
 
+# Copies with tags, shown to an annotator next to the same answers without them.
+_DEMONSTRATIONS: Final[Mapping[AutoPolicy, tuple[str, ...]]] = {
+    AutoPolicy.PASTA: (
+        """\
+Both cities are worth a weekend.
+
+- Vienna: <promise topic="Vienna in short" tokens="40"/><async>The old town is small enough to walk, the museums \
+need a day of their own, and the coffee houses are where the evening ends.</async>
+- Prague: <promise topic="Prague in short" tokens="40"/><async>The castle hill is best seen early in the morning, \
+before the tour groups, and the river is best seen from any bridge but the famous one.</async>
+<sync/>
+So Vienna is the better choice in winter, and Prague in spring.""",
+        """\
+The Nile is the longest river of Africa. <promise topic="its sources" tokens="50"/><async>It has two sources: the \
+White Nile comes from the lakes of East Africa and flows slowly all year, while the Blue Nile comes from Ethiopia \
+and brings most of the water in summer.</async> <promise topic="people along it" tokens="40"/><async>Nearly all \
+people of Egypt live within a few kilometres of its banks, on less than a twentieth of the country.</async>""",
+        """\
+# Storage
+<promise topic="storage of rice" tokens="30"/><async>Keep rice in a closed jar, dry and out of the sun, where it \
+lasts for more than a year without losing its taste.</async>
+
+# Cooking
+<promise topic="cooking of rice" tokens="40"/><async>Rinse it until the water is clear, cook it with one and a \
+half times as much water, and let it rest for ten minutes under its lid.</async>
+""",
+        """\
+Add up the three prices first: 12 and 7 are 19, and 19 and 11 are 30. A tenth of this is 3. So after the discount \
+you pay 27 euros in all, which leaves 3 of your 30 euros.""",
+        """\
+Dear Ms. Novak,
+
+<promise topic="thanks for visit" tokens="30"/><async>Thank you for showing us the workshop last Tuesday; all of \
+us were impressed by how quiet the new machines are.</async>
+
+<promise topic="the invoice" tokens="40"/><async>The invoice for the first delivery was paid on Friday. Please \
+tell us should it not have arrived by the middle of next week.</async>
+
+Kind regards
+P. Berg""",
+        """\
+Anna lost her key on the way home. She went back to the station, and there it lay, under the bench where she had \
+been sitting. She took it and promised herself to buy a second one.""",
+        """\
+1. Cats: <promise topic="keeping cats" tokens="40"/><async>A cat is content alone for a working day, and needs \
+clean sand, fresh water and a window more than it needs a garden.</async>
+2. Dogs: <promise topic="keeping dogs" tokens="40"/><async>A dog needs company and two long walks every day, in \
+any weather, for ten years and more, and somebody who teaches it early what is allowed.</async>
+<sync/>3. Both: whoever wants the two together should begin with the one that needs less time, the cat.""",
+    ),
+    AutoPolicy.APAR: (
+        """\
+1. Sleep at the same hours.[Fork][Child] Go to bed and get up at the same time on every day of the week, so that \
+the body learns when to be tired.[/Child]
+2. Leave the telephone outside.[Fork][Child] A bright screen keeps you awake, and messages do so even more, \
+whatever they are about.[/Child]
+3. Do not lie awake.[Fork][Child] Get up after a quarter of an hour, read something dull in another room, and come \
+back when your eyes fall shut.[/Child]""",
+        """\
+Copper conducts electricity well.[Fork][Child] Only silver is better, and it costs about a hundred times as much, \
+so wires are made of copper.[/Child]
+
+Copper does not rust.[Fork][Child] Copper turns brown, and after years in the rain green, but the layer protects \
+the metal below.[/Child]""",
+        """\
+Put the flour into a bowl and make a hollow in it. Pour the yeast into the hollow and wait until it foams. Then \
+knead it with the butter, and wait once more until it is twice as high as before.""",
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """`most`: how much less likely a thread may be without the others, in nats for each of its tokens."""
@@ -374,8 +445,12 @@ def _written(row: Row, text: str) -> Mapping[str, Any]:
 
 
 def annotation_prompt(answer: str, policy: AutoPolicy) -> str:
-    """What an annotator is asked."""
-    return f"{_INSTRUCTIONS[policy]}\nThe answer:\n\n{answer}\n"
+    """What an annotator is asked, with demonstrations."""
+    shown = [
+        f"An answer:\n\n{read_thread_text(tagged, policy).plain}\n\nIts copy:\n\n{tagged}\n"
+        for tagged in _DEMONSTRATIONS[policy]
+    ]
+    return "\n".join([_INSTRUCTIONS[policy], *shown, f"The answer:\n\n{answer}\n"])
 
 
 def engine_annotator(engine: Engine, *, max_tokens: int = 1000) -> Annotator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -23,6 +24,8 @@ from pastalang.training.thread_data import (
     Tagged,
     Tagging,
     Unfit,
+    annotation_prompt,
+    check_independence,
     engine_annotator,
     statistics_of,
     tag_rows,
@@ -127,6 +130,25 @@ def test_rows_are_tagged_recorded_and_counted() -> None:
     found = statistics_of([good], [bad], 0)
     assert found.theoretical == pytest.approx(good.tokens / good.passes)
     assert found.rejected == {"it has no structure": 1}
+
+
+@pytest.mark.parametrize(("policy", "count", "shortest"), [(AutoPolicy.PASTA, 7, 20), (AutoPolicy.APAR, 3, 10)])
+def test_demonstrations_keep_the_rules_that_they_show(policy: AutoPolicy, count: int, shortest: int) -> None:
+    prompt = annotation_prompt("Goulash.", policy)
+    copies = [re.split("\n\n(?:An|The) answer:", part)[0] for part in prompt.split("Its copy:\n\n")]
+    assert len(copies) == count + 1
+    without = 0
+    for copy in copies[1:]:
+        check_independence(copy, policy)
+        read = read_thread_text(copy, policy)
+        assert f"An answer:\n\n{read.plain}\n\nIts copy:" in prompt
+        assert len(read.threads) >= 2 or not read.threads
+        assert all(words(thread) >= shortest for thread in read.threads)
+        without += not read.threads
+        for begin, thread in zip(read.begins, read.threads, strict=True):
+            assert len(begin.topic.split()) <= 3
+            assert policy is AutoPolicy.APAR or (begin.tokens % 10 == 0 and begin.tokens >= words(thread) + 2)
+    assert without, "an answer without threads is shown as well"
 
 
 @pytest.mark.parametrize(
