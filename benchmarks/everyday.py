@@ -24,6 +24,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Program
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.source import OWN
 from pastalang.training.evaluation import decode
 from pastalang.values.conversion import Converted
 from pastalang.values.json import JsonValue, parse_json, same_json, write_json
@@ -113,12 +114,14 @@ def _cell(value: JsonValue) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.everyday", description="Score a model on documents.")
     parser.add_argument("--model", default="pasta-mini")
+    parser.add_argument("--adapter", default=OWN, help="its name or folder; none: the bare weights")
+    parser.add_argument("--every", type=int, default=1, help="ask for every so-many-th document only")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.STRICT)
     parser.add_argument("--verbatim", action="store_true", help="ask for texts as spans of the document")
     given = parser.parse_args()
-    documents = read_documents(verbatim=given.verbatim)
+    documents = read_documents(verbatim=given.verbatim)[:: given.every]
     try:
-        engine = Engine.load(given.model)
+        engine = Engine.load(given.model, adapter=None if given.adapter == "none" else given.adapter)
         began = time.process_time()
         wrong = measure(engine, documents, given.mode)
     except PastaError as problem:
@@ -126,7 +129,8 @@ def main() -> int:
         return 1
     asked = sum(len(document.value) for document in documents)
     share, way = 100 * (1 - len(wrong) / asked), ", verbatim" if given.verbatim else ""
-    print(f"{given.model}, {given.mode.value}{way}: {asked - len(wrong)} of {asked} fields are right", end=" ")
+    added = "" if given.adapter == OWN else f" with adapter {given.adapter}"
+    print(f"{given.model}{added}, {given.mode.value}{way}: {asked - len(wrong)} of {asked} fields are right", end=" ")
     print(f"({share:.1f} %), {len(documents)} documents in {time.process_time() - began:.0f} s of processor time\n")
     print("| document | field | right | found |\n|---|---|---|---|", *wrong, sep="\n")
     return 0

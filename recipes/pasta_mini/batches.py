@@ -141,7 +141,7 @@ def with_one_prompt(rows: Sequence[TrainingRow], length: int) -> list[TrainingRo
     found: list[list[TrainingRow]] = []
     for row in rows:
         together = [*found[-1], row] if found else []
-        shared = _shared(together) if together else 0
+        shared = shared_prompt(together) if together else 0
         if shared and shared + sum(len(one) - shared for one in together) <= length:
             found[-1].append(row)
         elif len(row) <= length:
@@ -149,7 +149,7 @@ def with_one_prompt(rows: Sequence[TrainingRow], length: int) -> list[TrainingRo
     return [_joined(group) for group in found]
 
 
-def _shared(rows: Sequence[TrainingRow]) -> int:
+def shared_prompt(rows: Sequence[TrainingRow]) -> int:
     """How many tokens all of them begin with, before the first one that is predicted."""
     first = min(int((row.labels != IGNORED).argmax()) for row in rows)
     same = np.ones(first, dtype=np.bool_)
@@ -164,7 +164,7 @@ def _joined(rows: Sequence[TrainingRow]) -> TrainingRow:
     if len(rows) == 1:
         return rows[0]
     assert all(row.sees_near is None and not row.writers for row in rows), "no such rows are recorded here"
-    shared, length = _shared(rows), len(rows[0])
+    shared, length = shared_prompt(rows), len(rows[0])
     sees = np.zeros((shared + sum(len(row) - shared for row in rows),) * 2, dtype=np.bool_)
     sees[:length, :length] = rows[0].visible
     taught = list(rows[0].taught)

@@ -1,0 +1,1 @@
+"""The recipe of the adapters of `smollm2`; see README.md."""

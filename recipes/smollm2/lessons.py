@@ -1,0 +1,110 @@
+"""What is drawn: documents of one program, or titles of one category, recorded in one of the modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, Final
+
+from pastalang.compiler import compile
+from pastalang.plan.plan import Mode
+from pastalang.program import types as t
+from pastalang.training.errors import BadRow
+from pastalang.training.lessons import Lesson, Recorder, planner
+from pastalang.training.recording import TrainingRow
+from pastalang.values.conversion import Converted
+from pastalang.values.to_source import program_source
+from recipes.pasta_mini.batches import shared_prompt
+from recipes.pasta_mini.catalogue import Part
+from recipes.pasta_mini.documents import TEXT, draw_form, lessons_about
+from recipes.pasta_mini.listings import Listing
+from recipes.pasta_mini.real_listings import Mixer
+
+SHARES: Final = {Mode.STRICT: 0.6, Mode.SEQUENTIAL: 0.2, Mode.LOCKSTEP: 0.2}
+_TITLES: Final = 0.18  # of the groups
+_DOCUMENTS, _LISTINGS = 5, 6  # of a group, if they fit
+_SHORT_PROGRAMS: Final = 0.2  # of those with few fields are kept: many fields share the cost of a document
+_MANY_FIELDS: Final = 5
+_LONGEST_ROW: Final = 520
+_LEAST_PROMPT: Final = 20
+_LEAST_LABELS: Final = 20
+_VERBATIM: Final = 0.4
+
+
+class DrawGroup:
+    """Draws rows that share a prompt. The same random stream gives the same rows."""
+
+    def __init__(self, tokenizer: Any, titles: Sequence[Listing], *, longest: int) -> None:
+        self._recorder, self._mixer, self._longest = Recorder(tokenizer), Mixer(titles), longest
+
+    def __call__(self, random: Random) -> list[TrainingRow]:
+        while True:
+            rows = self._rows(random)
+            if sum(len(row.taught) for row in rows) >= _LEAST_LABELS:
+                return rows
+
+    def _rows(self, random: Random) -> list[TrainingRow]:
+        [mode] = random.choices(tuple(SHARES), weights=tuple(SHARES.values()))
+        lessons = self._titles(random) if random.random() < _TITLES else _documents(random)
+        rows: list[TrainingRow] = []
+        for lesson in lessons:
+            with suppress(BadRow):
+                row = self._recorder.row(lesson, mode)
+                if len(row) <= _LONGEST_ROW and _fits([*rows, row], self._longest):
+                    rows.append(row)
+        return rows
+
+    def _titles(self, random: Random) -> list[Lesson]:
+        """Titles with attributes that all of them may have. One that a title does not state is null."""
+        group = [self._mixer.draw(random)]
+        for _ in range(60):
+            if len(group) == _LISTINGS:
+                break
+            other = self._mixer.draw(random)
+            if other.category == group[0].category and len(set(group[0].values) & set(other.values)) >= 3:
+                group.append(other)
+        names = [name for name in group[0].values if all(name in other.values for other in group)]
+        if random.random() < 0.3:
+            random.shuffle(names)
+        return lessons_of_titles(group, names, random)
+
+
+def lessons_of_titles(group: Sequence[Listing], names: Sequence[str], random: Random) -> list[Lesson]:
+    keys = _spelled(names, random.choice(_SPELLINGS))
+    text = t.Verbatim(TEXT) if random.random() < _VERBATIM else t.String()
+    shape = t.Object(tuple(t.Field(key, t.Union((text, t.Null()))) for key in keys.values()))
+    plan = planner(compile(program_source(Converted(shape, {}), name="listing")))
+    return [
+        Lesson(plan, {TEXT: one.title}, {keys[name]: one.values[name] for name in names}, one.title, one.category)
+        for one in group
+    ]
+
+
+def _documents(random: Random) -> list[Lesson]:
+    form = draw_form(random, Part.TRAIN)
+    while len(form.questions) < _MANY_FIELDS and random.random() >= _SHORT_PROGRAMS:
+        form = draw_form(random, Part.TRAIN)
+    return lessons_about(form, random, Part.TRAIN, count=_DOCUMENTS, origin="document")
+
+
+def _fits(rows: Sequence[TrainingRow], longest: int) -> bool:
+    prompt = shared_prompt(rows)
+    return prompt >= _LEAST_PROMPT and prompt + sum(len(row) - prompt for row in rows) <= longest
+
+
+def _spelled(names: Sequence[str], spell: Callable[[str], str]) -> dict[str, str]:
+    keys = {name: spell(name) for name in names}
+    is_clear = len({key.casefold() for key in keys.values()}) == len(keys)
+    return keys if is_clear else {name: name for name in names}
+
+
+def _snake(name: str) -> str:
+    return name.lower().replace(" ", "_")
+
+
+def _camel(name: str) -> str:
+    return name[:1].lower() + name.title().replace(" ", "")[1:]
+
+
+_SPELLINGS: Final[tuple[Callable[[str], str], ...]] = (str, str, _snake, _camel)
