@@ -26,7 +26,6 @@ from pastalang.runtime.binding.spaced import SpacedHole, leading_space_of
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, State
-from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.engine import Engine
@@ -123,7 +122,7 @@ def test_white_space_before_a_value_does_not_change_the_values(kind: str, type: 
         if form is Form.TEXT and isinstance(type, t.Array):
             continue
         bare = guide_of(type, form, follow, tokens)
-        led = LeadingSpaceGuide(bare, lead, tokens)
+        led = bare.after(lead)
         limit = 60
         values = language(bare.start(max_tokens=limit), {}, b"", tokens)
         assert len(values) > 1
@@ -135,7 +134,7 @@ def test_with_random_logits_a_value_after_white_space_fits_its_type_and_limit(ki
     _, _, tokens = tools(kind)
     rng = random.Random(0)
     shapes = [(type, form) for type in SIMPLE for form in Form] + [(type, Form.JSON) for type in STRUCTURES]
-    guides: dict[Any, LeadingSpaceGuide] = {}
+    guides: dict[Any, Guide] = {}
     for _ in range(250):
         type, form = rng.choice(shapes)
         follow, limit, pick, lead = (
@@ -143,7 +142,7 @@ def test_with_random_logits_a_value_after_white_space_fits_its_type_and_limit(ki
         )
         key = type, form, follow, lead
         if key not in guides:
-            guides[key] = LeadingSpaceGuide(guide_of(type, form, follow, tokens), lead, tokens)
+            guides[key] = guide_of(type, form, follow, tokens).after(lead)
         state = decode(guides[key], limit, PICKS[pick], tokens, rng)
         if state is not None:
             found = read(state.text, type, TYPES, quoted=form is Form.JSON, sources={"source": SOURCE})
@@ -153,7 +152,7 @@ def test_with_random_logits_a_value_after_white_space_fits_its_type_and_limit(ki
 @pytest.mark.parametrize("kind", sorted(MERGING))
 def test_a_text_is_written_with_the_tokens_of_the_tokenizer_itself(kind: str) -> None:
     _, encoder, tokens = tools(kind)
-    led = LeadingSpaceGuide(guide_of(t.String(), Form.TEXT, "\n", tokens), " ", tokens)
+    led = guide_of(t.String(), Form.TEXT, "\n", tokens).after(" ")
     state = led.start(max_tokens=9)
     for token in encoder.text(" Sony the tv\n"):
         assert token in tokens_of(state.allowed())

@@ -13,7 +13,6 @@ from pastalang.plan.plan import Choose, Form, Hole, Plan, Repeat, Segment, Text
 from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself
 from pastalang.runtime.constraints.guide import Guide, GuideError
-from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
 from pastalang.runtime.constraints.seam import reached
 from pastalang.runtime.constraints.tokens import BoundedCache, Tokens
 from pastalang.values.quotes import quoted_sources
@@ -42,14 +41,12 @@ class GuideCache:
         key = (types, hole.form, follow, space, tuple(quoted.items()), forbidden)
         guide = self._known.get(key)
         if guide is None:
-            guide = self._known[key] = self._with_space(space, self._compile(hole, plan, follow, quoted, forbidden))
+            guide = self._compile(hole, plan, follow, quoted, forbidden)
+            guide = self._known[key] = guide.after(space) if space else guide
             if len(self._known) > self._limit:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return guide
-
-    def _with_space(self, space: str, guide: Guide) -> Guide:
-        return LeadingSpaceGuide(guide, space, self._tokens) if space else guide
 
     def _follow(self, hole: Hole, plan: Plan) -> str:
         """The text after the hole, as far as its guide depends on it."""

@@ -138,13 +138,8 @@ class ChoiceMachine:
             return short
         return self._list.fewest_tokens(self._tokens.trie, nodes) <= left
 
-    def options_after(self, state: MachineState, token: int) -> Range | None:
-        """The options that are possible after this token; if an option ends inside the token, only that option."""
-        text = self._tokens.text(token)
-        return None if text is None else self.options_after_text(state, text)
-
-    def options_after_text(self, state: MachineState, text: bytes) -> Range | None:
-        """As `options_after`, for the bytes of a token that belong to the value."""
+    def options_after(self, state: MachineState, text: bytes) -> Range | None:
+        """The options that are possible after the text of a token; if one ends inside the text, only that option."""
         here: MachineState = state
         for at, byte in enumerate(text):
             following = self.step(here, byte)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +29,7 @@ from pastalang.runtime.constraints.guide import (
 )
 from pastalang.runtime.constraints.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.lark import NO_SOURCES, grammar_of
+from pastalang.runtime.constraints.lead import Lead
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of, mask_of_many
 from pastalang.runtime.constraints.matcher import Matcher, Matchers, find_refused_part, refusal_of
 from pastalang.runtime.constraints.open_strings import KeepMask, Opened, OpenLimit, OpenStrings, StringLimits
@@ -80,7 +82,7 @@ class GrammarState(PositionedState[_Position]):
     """See `guide.State`."""
 
     def __init__(self, guide: GrammarGuide, matcher: Matcher, positions: list[_Position]) -> None:
-        super().__init__(positions)
+        super().__init__(positions, "" if guide.lead is None else guide.lead.space)
         self._guide = guide
         self._matcher: Matcher | None = matcher  # None: to be rebuilt from the tokens taken so far
         self._mask: TokenMask | None = None
@@ -105,14 +107,34 @@ class GrammarState(PositionedState[_Position]):
 
     def allowed(self) -> TokenMask:
         assert not self.is_finished, "the value has ended"
+        return self._lead_mask(self._position.remaining) if self._position.rest else self._value_mask()
+
+    def mask_without_limit(self) -> TokenMask:
+        return self._lead_mask(None) if self._position.rest else self._free_mask()
+
+    def _lead_mask(self, remaining: int | None) -> TokenMask:
+        guide, rest = self._guide, self._position.rest
+        assert guide.lead is not None
+        value, sure = None, b""
+        if self._has_room:
+            value = self._free_mask() if remaining is None else self._value_mask()
+            sure = self._text_of(self._value_forced())
+        return guide.lead.mask(rest, value, {}, shortest=guide.shortest_value, remaining=remaining, sure=sure)
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether a value may begin here."""
+        return self._guide.shortest_value <= self._position.remaining
+
+    def _text_of(self, tokens: Sequence[int]) -> bytes:
+        return b"".join(self._guide.seam.tokens.text(token) or b"" for token in tokens)
+
+    def _value_mask(self) -> TokenMask:
         if forced_ending := self._forced_ending():
             return mask_of(self._guide.seam.tokens.size, forced_ending[:1])
         if self._mask is None:
             self._mask = self._free_mask()
         return self._mask
-
-    def mask_without_limit(self) -> TokenMask:
-        return self._free_mask()
 
     def _forced_ending(self) -> tuple[int, ...]:
         """The ending that the value must follow, because nothing longer fits; otherwise empty."""
@@ -206,9 +228,30 @@ class GrammarState(PositionedState[_Position]):
             mask &= ~beyond
 
     def forced(self) -> tuple[int, ...]:
-        """The tokens that the grammar forces, if an ending fits after them."""
         if self.is_finished:
             return ()
+        if not (rest := self._position.rest):
+            return self._value_forced()
+        found = self._value_forced() if self._has_room else ()
+        return self._if_taken(self._guide.seam.tokens.canonical(rest + self._text_of(found)) or ()) if found else ()
+
+    def _if_taken(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """The tokens, if they are all taken one after the other; otherwise none."""
+        trial = self.fork()
+        for token in tokens:
+            is_first = bool(trial._position.rest)
+            if trial.is_finished or (is_first and not allows(trial.allowed(), token)):
+                return ()
+            try:
+                kept = trial.advance(token).kept
+            except ValueError:
+                return ()
+            if not kept and not is_first:  # the limit ended the value
+                return ()
+        return tokens
+
+    def _value_forced(self) -> tuple[int, ...]:
+        """The tokens that the grammar forces, if an ending fits after them."""
         text = bytes(self._current().inner.compute_ff_bytes())
         if not text:
             return ()
@@ -231,7 +274,7 @@ class GrammarState(PositionedState[_Position]):
         if is_far:
             return tokens
         # near the limit only another spelling may fit: one token at a time
-        return tokens[:1] if allows(self.allowed(), tokens[0]) else ()
+        return tokens[:1] if allows(self._value_mask(), tokens[0]) else ()
 
     def _ending_after_forced(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
         """An ending after a forced text; the known ending usually begins with that text."""
@@ -273,6 +316,14 @@ class GrammarState(PositionedState[_Position]):
 
     def advance(self, token: int) -> Accepted:
         assert not self.is_finished, "the value has ended"
+        if rest := self._position.rest:
+            piece = self._guide.seam.tokens.text(token)
+            if (accepted := self._take_lead(piece)) is not None:
+                return accepted
+            plain = self._guide.seam.tokens.ids.get(piece[len(rest) :]) if piece and piece.startswith(rest) else None
+            if plain is None or not self._has_room:
+                raise ValueError(f"token {token} ({piece!r}) is not allowed here")
+            token = plain
         limit, limits = self._open_limit(), self._guide.string_limits
         is_truncated = (
             self.truncated
@@ -409,6 +460,7 @@ class GrammarGuide:
         self.open_strings = open_strings
         self.string_limits = string_limits
         self._min_bytes = min_bytes  # every value has at least so many
+        self.lead: Lead | None = None
         matcher = matchers.copy()
         ending = self.find_ending(matcher, self.empty_prefix, several=True)
         if ending is None:
@@ -419,9 +471,25 @@ class GrammarGuide:
         self.ending = ending
         self.tokens_per_level = sum(len(seam.tokens.text(token) or b"") for token in ending) + 8
 
+    def after(self, space: str) -> GrammarGuide:
+        found = copy(self)
+        found.lead = Lead(space, self.seam.tokens)
+        return found
+
+    @property
+    def shortest_value(self) -> int:
+        return max(1, len(self.ending))
+
     @property
     def shortest(self) -> int:
-        return max(1, len(self.ending))
+        needed = self.shortest_value
+        if self.lead is None:
+            return needed
+        try:
+            self.start(max_tokens=needed)
+        except NoEndingFits:
+            return needed + self.lead.tokens
+        return needed
 
     def matcher(self) -> Matcher:
         return self._matchers.copy()
@@ -452,9 +520,14 @@ class GrammarGuide:
         return matcher.accepts and not prefix.is_invalid and prefix.end == len(raw)
 
     def start(self, *, max_tokens: int) -> GrammarState:
-        if self.shortest > max_tokens:
-            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {self.shortest}")
-        return GrammarState(self, self.matcher(), [_position(self.empty_prefix, max_tokens, self.ending)])
+        space = b"" if self.lead is None else self.lead.space.encode()
+        first = replace(_position(self.empty_prefix, max_tokens, self.ending), rest=space)
+        state, needed = GrammarState(self, self.matcher(), [first]), self.shortest_value
+        if self.lead is None and needed > max_tokens:
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {needed}")
+        if self.lead is not None and max_tokens <= needed + len(space) and not state.allowed().any():
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} after its white space")
+        return state
 
 
 def compile_grammar_guide(

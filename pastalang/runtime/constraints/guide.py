@@ -10,7 +10,7 @@ recognises one kind of value byte by byte; `machine_guide` turns it into a guide
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -69,6 +69,11 @@ class State(Protocol):
         ...
 
     @property
+    def lead(self) -> str:
+        """White space before the value that is sampled together with it."""
+        ...
+
+    @property
     def truncated(self) -> bool:
         """Whether the limit, not the model, ended the value."""
         ...
@@ -88,6 +93,10 @@ class State(Protocol):
 class Guide(Protocol):
     """The compiled constraint of a type; `start` is cheap."""
 
+    def after(self, space: str) -> Guide:
+        """The guide of the same values after white space that is sampled with them."""
+        ...
+
     def start(self, *, max_tokens: int) -> State:
         """Raises `NoEndingFits` if no value fits into the limit."""
         ...
@@ -103,10 +112,14 @@ class Guide(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A value after some tokens. `end` is set when it has ended: the first `end` bytes of `raw` are the value."""
+    """A value after some tokens. `end` is set when it has ended: the first `end` bytes of `raw` are the value.
+
+    `rest` is the part of the white space before the value that is not written yet.
+    """
 
     raw: bytes
     remaining: int
+    rest: bytes = b""
     end: int | None = None
     truncated: bool = False
 
@@ -117,8 +130,9 @@ P = TypeVar("P", bound=Position)
 class PositionedState(Generic[P]):
     """The part of a `State` that all engines share: the position after each token, so that tokens can be taken back."""
 
-    def __init__(self, positions: list[P]) -> None:
+    def __init__(self, positions: list[P], lead: str) -> None:
         self._positions = positions
+        self.lead = lead
 
     @property
     def _position(self) -> P:
@@ -144,11 +158,20 @@ class PositionedState(Generic[P]):
         assert tokens < len(self._positions), "rolled back before the start"
         del self._positions[len(self._positions) - tokens :]
 
+    def _take_lead(self, piece: bytes | None) -> Accepted | None:
+        """Take a token that is white space before the value and nothing else; None if it is no such token."""
+        position = self._position
+        if piece is None or not position.rest.startswith(piece):
+            return None
+        after = replace(position, rest=position.rest[len(piece) :], remaining=position.remaining - 1)
+        self._positions.append(after)
+        return Accepted("", True, False, piece.decode())
+
     def _accept(self, position: P, kept: bool) -> Accepted:
         """Go on to the position after a token."""
-        known = self.text
+        known, lead = self.text, self._position.rest
         self._positions.append(position)
-        return Accepted(self.text[len(known) :], kept, self.is_finished)
+        return Accepted(self.text[len(known) :], kept, self.is_finished, lead.decode())
 
 
 # ── machines ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pastalang.runtime.constraints.choice_machine import ChoiceMachine, common_prefix
 from pastalang.runtime.constraints.guide import (
     Accepted,
     Machine,
@@ -18,35 +19,82 @@ from pastalang.runtime.constraints.guide import (
     PositionedState,
     TokenMask,
 )
-from pastalang.runtime.constraints.masks import join_masks, mask_of
+from pastalang.runtime.constraints.lead import Lead
+from pastalang.runtime.constraints.masks import allows, join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
+from pastalang.runtime.constraints.tokens import Ints
 from pastalang.values.describe import counted
+
+_MANY = 256  # options of a choice: a longer list is not compared with the tokenizer's own spellings
 
 
 @dataclass(frozen=True)
 class MachineGuide:
     machine: Machine
     seam: Seam
+    lead: Lead | None = None
+
+    def after(self, space: str) -> MachineGuide:
+        return replace(self, lead=Lead(space, self.seam.tokens))
 
     def start(self, *, max_tokens: int) -> MachineGuideState:
-        needed = self.shortest
-        if needed > max_tokens:
+        space = b"" if self.lead is None else self.lead.space.encode()
+        first = _Position(raw=b"", remaining=max_tokens, rest=space, state=self.machine.start)
+        state, needed = MachineGuideState(self, [first]), self.shortest_value
+        if self.lead is None and needed > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; the shortest takes {needed}")
-        return MachineGuideState(self, [_Position(raw=b"", remaining=max_tokens, state=self.machine.start)])
+        if self.lead is not None and max_tokens <= needed + len(space) and not state.allowed().any():
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} after its white space")
+        return state
 
     @cached_property
     def shortest(self) -> int:
+        needed = self.shortest_value
+        if self.lead is None:
+            return needed
+        try:
+            self.start(max_tokens=needed)
+        except NoEndingFits:
+            return needed + self.lead.tokens
+        return needed
+
+    @cached_property
+    def shortest_value(self) -> int:
         ending = self.machine.ending(self.machine.start)
         if ending is None:
             raise NoEndingFits("no value of this type can be written with this vocabulary")
         return max(1, len(ending))
 
+    @cached_property
+    def _others(self) -> dict[bytes, dict[int, Ints]]:
+        return {}
+
+    def others(self, rest: bytes) -> dict[int, Ints]:
+        """See `Lead.others`."""
+        assert self.lead is not None
+        if rest not in self._others:
+            self._others[rest] = self.lead.others(rest, self.machine, self.seam)
+        return self._others[rest]
+
+    @cached_property
+    def spellings(self) -> dict[bytes, tuple[int, ...]]:
+        """The tokenizer's own tokens for the lead and each option of a choice; empty for other values."""
+        machine, tokens = self.machine, self.seam.tokens
+        if self.lead is None or not isinstance(machine, ChoiceMachine) or len(machine.options) > _MANY:
+            return {}
+        space = self.lead.space.encode()
+        return {option: tokens.canonical(space + option) or () for option in machine.options}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Position(Position):
-    """`plan` is the rest of an ending that the value has begun to follow, because nothing else fits into the limit."""
+    """`plan` is the rest of an ending that the value has begun to follow, because nothing else fits into the limit.
+
+    `taken` are all tokens so far, with those of the lead.
+    """
 
     state: MachineState
+    taken: tuple[int, ...] = ()
     possible_ends: tuple[int, ...] = ()
     plan: tuple[int, ...] = ()
 
@@ -55,7 +103,7 @@ class MachineGuideState(PositionedState[_Position]):
     """See `guide.State`."""
 
     def __init__(self, guide: MachineGuide, positions: list[_Position]) -> None:
-        super().__init__(positions)
+        super().__init__(positions, "" if guide.lead is None else guide.lead.space)
         self._guide = guide
         self._ending: tuple[_Position, tuple[int, ...]] | None = None  # what `_forced_ending` last found, and where
 
@@ -71,6 +119,11 @@ class MachineGuideState(PositionedState[_Position]):
     def machine_state(self) -> MachineState:
         return self._position.state
 
+    def value_text(self, token: int) -> bytes | None:
+        """The token's bytes that belong to the value; None for a token without bytes."""
+        text = self._guide.seam.tokens.text(token)
+        return None if text is None else text[len(self._position.rest) :]
+
     def fork(self) -> MachineGuideState:
         return MachineGuideState(self._guide, list(self._positions))
 
@@ -83,6 +136,21 @@ class MachineGuideState(PositionedState[_Position]):
         return self._mask(None)
 
     def _mask(self, remaining: int | None) -> TokenMask:
+        return self._lead_mask(remaining) if self._position.rest else self._value_mask(remaining)
+
+    def _lead_mask(self, remaining: int | None) -> TokenMask:
+        guide, rest = self._guide, self._position.rest
+        assert guide.lead is not None
+        value = self._value_mask(remaining) if self._has_room else None
+        others = guide.others(rest) if self._has_room else {}
+        return guide.lead.mask(rest, value, others, shortest=guide.shortest_value, remaining=remaining)
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether a value may begin here."""
+        return self._guide.shortest_value <= self._position.remaining
+
+    def _value_mask(self, remaining: int | None) -> TokenMask:
         position, machine, seam = self._position, self._guide.machine, self._guide.seam
         assert position.end is None, "the value has ended"
         parts = [machine.mask(position.state, remaining)]
@@ -109,12 +177,42 @@ class MachineGuideState(PositionedState[_Position]):
         return rest.mask
 
     def forced(self) -> tuple[int, ...]:
-        position, machine, tokens = self._position, self._guide.machine, self._guide.seam.tokens
-        if position.end is not None or position.possible_ends or position.plan:
+        position, tokens = self._position, self._guide.seam.tokens
+        if (
+            position.end is not None
+            or position.possible_ends
+            or position.plan
+            or (position.rest and not self._has_room)
+        ):
             return ()
-        text = machine.forced(position.state)
+        text = self._guide.machine.forced(position.state)
         found = tokens.canonical(text) if text else None
-        return found if found and self._fits(text, found) else ()
+        if not found or not self._fits(text, found):
+            return ()
+        if (common := self._common_tokens()) is not None:
+            return self._if_allowed(common)
+        return self._if_allowed(tokens.canonical(position.rest + text) or ()) if position.rest else found
+
+    def _common_tokens(self) -> tuple[int, ...] | None:
+        """The next tokens that the tokenizer's spellings of all remaining options share, with the lead.
+
+        None if the value is not a choice after a lead, or its tokens so far are not the tokenizer's own.
+        """
+        position, spellings = self._position, self._guide.spellings
+        left = [spelling for option, spelling in spellings.items() if option.startswith(position.raw)]
+        begun = len(position.taken)
+        if not left or any(spelling[:begun] != position.taken for spelling in left):
+            return None
+        return common_prefix(min(left), max(left))[begun:]
+
+    def _if_allowed(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """The tokens, if they are all allowed one after the other; otherwise none."""
+        trial = self.fork()
+        for token in tokens:
+            if trial.is_finished or not allows(trial.allowed(), token):
+                return ()
+            trial.advance(token)
+        return tokens
 
     def _fits(self, text: bytes, found: tuple[int, ...]) -> bool:
         """Whether the value can still be completed if this text is written with these tokens."""
@@ -149,17 +247,22 @@ class MachineGuideState(PositionedState[_Position]):
     # ── taking a token ─────────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
-        return self._advance(token, self._guide.seam.tokens.text(token))
-
-    def advance_by_bytes(self, piece: bytes) -> Accepted:
-        """Take only these bytes of a token: its beginning belongs to the white space before the value."""
-        return self._advance(None, piece)
-
-    def _advance(self, token: int | None, piece: bytes | None) -> Accepted:
         assert not self.is_finished, "the value has ended"
-        position = self._after(token, piece)
-        is_whole = position.end is None or position.end == len(position.raw)
-        return self._accept(position, is_whole and token not in self._guide.seam.tokens.vocabulary.ends)
+        tokens, position = self._guide.seam.tokens, self._position
+        piece, rest = tokens.text(token), position.rest
+        taken = (*position.taken, token)
+        if rest and (accepted := self._take_lead(piece)) is not None:
+            self._positions[-1] = replace(self._position, taken=taken)
+            return accepted
+        if rest:
+            if piece is None or not piece.startswith(rest) or not self._has_room:
+                raise ValueError(f"token {token} ({piece!r}) is not allowed here")
+            piece = piece[len(rest) :]
+            found = self._after(tokens.ids.get(piece), piece)
+        else:
+            found = self._after(token, piece)
+        is_whole = found.end is None or found.end == len(found.raw)
+        return self._accept(replace(found, taken=taken), is_whole and token not in tokens.vocabulary.ends)
 
     def _after(self, token: int | None, piece: bytes | None) -> _Position:
         position, machine, seam = self._position, self._guide.machine, self._guide.seam

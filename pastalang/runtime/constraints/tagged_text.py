@@ -88,6 +88,10 @@ class TaggedTextGuide:
     def shortest(self) -> int:
         return 1
 
+    def after(self, space: str) -> TaggedTextGuide:
+        assert not space, "text with tags begins without white space of its own"
+        return self
+
     def start(self, *, max_tokens: int) -> TaggedTextState:
         return TaggedTextState(self, self.text.start(max_tokens=max_tokens))
 
@@ -112,6 +116,10 @@ class TaggedTextState:
     def text(self) -> str:
         """The text without its tags."""
         return self._reading.text
+
+    @property
+    def lead(self) -> str:
+        return ""
 
     @property
     def is_closed(self) -> bool:

@@ -15,7 +15,6 @@ import torch
 
 from pastalang.runtime.constraints.choice_machine import ChoiceMachine, Range
 from pastalang.runtime.constraints.guide import State, TokenMask
-from pastalang.runtime.constraints.leading_space import LeadingSpaceState
 from pastalang.runtime.constraints.machine_guide import MachineGuideState
 from pastalang.runtime.constraints.masks import tokens_of
 
@@ -41,19 +40,19 @@ class ChoicePosition:
 
 def choice_position(state: State) -> ChoicePosition | None:
     """The position of a choice; None if the value is not a choice."""
-    walk = state.inner if isinstance(state, LeadingSpaceState) else state
-    if not isinstance(walk, MachineGuideState) or not isinstance(walk.machine, ChoiceMachine):
+    if not isinstance(state, MachineGuideState) or not isinstance(state.machine, ChoiceMachine):
         return None
-    at = walk.machine_state
+    at = state.machine_state
     assert isinstance(at, Range)
-    return ChoicePosition(walk.machine, at)
+    return ChoicePosition(state.machine, at)
 
 
 def options_left(token: int, state: State, position: ChoicePosition) -> Range | None:
     """The options that are possible after an allowed token; a single one is decided by it. None if that is unknown."""
     machine, at = position.machine, position.at
-    text = state.after_space(token) if isinstance(state, LeadingSpaceState) else None
-    after = machine.options_after(at, token) if text is None else machine.options_after_text(at, text)
+    assert isinstance(state, MachineGuideState)
+    text = state.value_text(token)
+    after = None if text is None else machine.options_after(at, text)
     if after is None and machine.accepts(at):
         return Range(at.low, at.low + 1, at.depth)  # the token ends the option that is complete here
     return after

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from pastalang.plan.plan import Hole, Plan
 from pastalang.runtime.constraints.guide import Accepted, GuideError, State, TokenMask
-from pastalang.runtime.constraints.leading_space import LeadingSpaceState
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.scheduler.transcript import Details, Field
@@ -38,9 +37,7 @@ class OpenHole:
         self.field = field
         self._state = state
         self._encoder = encoder
-        self.lead = (
-            state.lead if isinstance(state, LeadingSpaceState) else ""
-        )  # white space that is sampled with the value
+        self.lead = state.lead
 
     @property
     def is_finished(self) -> bool:
