@@ -17,6 +17,7 @@ from pastalang.bulk.documents import records_of
 from pastalang.bulk.rows import Origin, Row, Task, extractions_of, row_of
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
+from pastalang.program.visit import json_kinds
 from pastalang.runtime.call import IN_FLIGHT, template_of
 from pastalang.runtime.models.source import DTypeName
 from pastalang.values.json import JsonValue, write_json
@@ -145,27 +146,20 @@ _META: Final = pa.struct(
 
 
 def _column(type: t.Type) -> Column:
-    match type:
-        case t.String() | t.Regex() | t.Verbatim() | t.Temporal() | t.Uuid():
-            return _TEXT
-        case t.Boolean():
-            return _BOOLEAN
-        case t.Integer():
-            return _INTEGER
-        case t.Number():
-            return _NUMBER
-        case t.Literal(value=value):
-            return _literal(value)
-        case t.Object(fields=fields):
-            return _struct({field.key: _column(field.type) for field in fields})
-        case t.Array(item=item):
-            return _list_of(_column(item))
-        case t.Tuple(items=items):
-            return _list_of(_common([_column(item) for item in items]))
-        case t.Union(arms=arms):
-            return _common([_column(arm) for arm in arms if arm not in (t.Null(), t.Literal(None))])
-        case _:  # maps, recursive types, schemas, anything: no type of Arrow is the same for all of their values
-            return _JSON
+    if isinstance(type, t.Literal):
+        return _literal(type.value)
+    if isinstance(type, t.Object):
+        return _struct({field.key: _column(field.type) for field in type.fields})
+    if isinstance(type, t.Array):
+        return _list_of(_column(type.item))
+    if isinstance(type, t.Tuple):
+        return _list_of(_common([_column(item) for item in type.items]))
+    if isinstance(type, t.Union):
+        return _common([_column(arm) for arm in type.arms if json_kinds(arm) != {"null"}])
+    if isinstance(type, t.Integer):
+        return _INTEGER
+    # maps, recursive types, schemas, anything: no type of Arrow is the same for all of their values
+    return _SCALARS.get(json_kinds(type), _JSON)
 
 
 def _literal(value: t.Scalar) -> Column:
@@ -254,3 +248,8 @@ _JSON: Final = Column(pa.string(), write_json)
 _BOOLEAN: Final = Column(pa.bool_(), _boolean)
 _INTEGER: Final = Column(pa.int64(), _integer)
 _NUMBER: Final = Column(pa.float64(), _number)
+_SCALARS: Final = {
+    frozenset({"string"}): _TEXT,
+    frozenset({"boolean"}): _BOOLEAN,
+    frozenset({"number"}): _NUMBER,
+}

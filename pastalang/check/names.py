@@ -365,28 +365,23 @@ class Resolver:
     def _items(self, type: InputType | t.Type, over: nodes.PathValue, what: str, *, is_hole: bool) -> LoopList | None:
         path = tuple(name.text for name in over.names)
         resolved = self.types.get(type.name, t.Anything()) if isinstance(type, t.Named) else type
-        match resolved:
-            case ListOf(item=item):
-                return LoopList(path, item, is_hole)
-            case t.Array(item=inner, max_items=max_items):
-                if max_items == 0:
-                    self.report.add(
-                        "unreachable-fork",
-                        f"`{over.text}` is always empty, so this fork writes nothing",
-                        over.span,
-                    )
-                return LoopList(path, inner, is_hole)
-            case t.Anything():
-                return None
-            case _:
+        if isinstance(resolved, ListOf | t.Array):
+            if isinstance(resolved, t.Array) and resolved.max_items == 0:
                 self.report.add(
-                    "wrong-argument",
-                    f"`{over.text}` is not a list, so {what} cannot loop over it",
+                    "unreachable-fork",
+                    f"`{over.text}` is always empty, so this fork writes nothing",
                     over.span,
-                    help="loop over an input such as `points: [text]`"
-                    + (" or a hole such as `{points: [string](2..5)}`" if what == "a fork" else ""),
                 )
-                return None
+            return LoopList(path, resolved.item, is_hole)
+        if not isinstance(resolved, t.Anything):
+            self.report.add(
+                "wrong-argument",
+                f"`{over.text}` is not a list, so {what} cannot loop over it",
+                over.span,
+                help="loop over an input such as `points: [text]`"
+                + (" or a hole such as `{points: [string](2..5)}`" if what == "a fork" else ""),
+            )
+        return None
 
 
 def _quotable(part: InputType | t.Type, path: str) -> str:

@@ -34,6 +34,7 @@ from pastalang.program.program import (
     TextBody,
 )
 from pastalang.program.types import Sampling
+from pastalang.program.visit import parts_of
 from pastalang.source import Span
 
 DEFAULT_AUTO_TOKENS = 1_024
@@ -233,15 +234,9 @@ def _has_hole(block: nodes.TextBlock) -> bool:
 
 
 def _leaves_a_choice(type: t.Type) -> bool:
-    match type:
-        case t.Literal() | t.Null():
-            return False
-        case t.Object(fields=fields):
-            return any(_leaves_a_choice(field.type) for field in fields)
-        case t.Tuple(items=items):
-            return any(map(_leaves_a_choice, items))
-        case _:
-            return True
+    if isinstance(type, t.Object | t.Tuple):
+        return any(_leaves_a_choice(part) for _, part in parts_of(type))
+    return not isinstance(type, t.Literal | t.Null)
 
 
 def check_branches(template: Template, report: Report) -> None:
@@ -280,12 +275,9 @@ def _in_piece(piece: p.Piece) -> int:
 
 def _in_type(type: t.Type) -> int:
     """One branch for each value of a skeleton; a list of objects has one for each field of each item."""
-    match type:
-        case t.Object(fields=fields):
-            return sum(_in_type(field.type) for field in fields)
-        case t.Array(item=t.Object() as item, max_items=max_items):
-            return 1 + (max_items or 1) * _in_type(item)
-        case t.Union(arms=arms):
-            return 1 + max((_in_type(arm) for arm in arms), default=0)
-        case _:
-            return 1
+    parts = [_in_type(part) for _, part in parts_of(type)]
+    if isinstance(type, t.Object):
+        return sum(parts)
+    if isinstance(type, t.Array) and isinstance(type.item, t.Object):
+        return 1 + (type.max_items or 1) * parts[0]
+    return 1 + max(parts, default=0) if isinstance(type, t.Union) else 1

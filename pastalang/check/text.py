@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import assert_never
 
 from pastalang.check.arguments import ITEMS, Whole, check_sampling, read_value, report_null, whole
@@ -17,7 +16,7 @@ from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.describe import counted
-from pastalang.values.lengths import declared_max_tokens
+from pastalang.values.lengths import declared_max_tokens, ends_by_itself
 from pastalang.values.schema.split import has_checks
 
 LENGTH = Whole(0, MAX_HOLE_TOKENS)
@@ -152,7 +151,7 @@ class TextChecker:
                     "a line with only a tag on it leaves no line break",
                 ),
             )
-        elif scope.last_hole is not None and not _ends_by_itself(self._type_of(scope.last_hole, scope)):
+        elif scope.last_hole is not None and not ends_by_itself(self._type_of(scope.last_hole, scope)):
             before = scope.last_hole
             self.report.add(
                 "touching-holes",
@@ -368,22 +367,6 @@ class TextChecker:
         if over is None:
             return None
         return p.Each(name, over.path, over.is_hole, reserve, body, node.span)
-
-
-def _ends_by_itself(type: t.Type) -> bool:
-    """Returns True if the text of a value shows where it ends, whatever follows."""
-    match type:
-        case t.Boolean() | t.Null() | t.Uuid() | t.Array() | t.Tuple() | t.Map() | t.Object():
-            return True
-        case t.Temporal(kind=kind):
-            return kind is t.Moment.DATE
-        case t.Literal(value=value):
-            return isinstance(value, str)
-        case t.Union(arms=arms) if all(isinstance(arm, t.Literal) and isinstance(arm.value, str) for arm in arms):
-            texts = sorted(str(arm.value) for arm in arms if isinstance(arm, t.Literal))
-            return not any(later.startswith(text) for text, later in pairwise(texts))
-        case _:
-            return False
 
 
 def _article(kind: str) -> str:

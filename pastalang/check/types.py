@@ -240,14 +240,10 @@ class Lowering:
 
     def _built_in(self, node: nodes.NamedType) -> t.Type:
         type = built_in_type(node, path=self.module.path, folder=self.folder, report=self.report)
-        match type:
-            case t.Verbatim(source=source):
-                span = next(argument.span for argument in node.arguments if argument.name is None)
-                self.verbatims[VerbatimUse(source, span, self.module)] = None
-            case t.String(auto=tags) if tags is not None:
-                self.has_threads = True
-            case _:
-                pass
+        if isinstance(type, t.Verbatim):
+            span = next(argument.span for argument in node.arguments if argument.name is None)
+            self.verbatims[VerbatimUse(type.source, span, self.module)] = None
+        self.has_threads |= isinstance(type, t.String) and type.auto is not None
         return type
 
     # ── values and containers ────────────────────────────────────────────────────────────────────────────

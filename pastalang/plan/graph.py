@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pastalang.graphs import in_order
 from pastalang.plan.dependencies import Dependencies, Piece, critical_path, dependencies_of
-from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.plan import ROOT, WHOLE, Choose, Each, Form, Hole, Plan, Repeat
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import Lengths
+from pastalang.values.describe import caption
 from pastalang.values.paths import MAIN
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _describe(segment: Hole | Choose | Repeat) -> Attributes:
     match segment:
         case Hole(type=type, form=form, max_tokens=max_tokens):
             kind = "thought" if form is Form.THOUGHT else "value"
-            return {"kind": kind, "type": describe_type(type), "max_tokens": max_tokens}
+            return {"kind": kind, "type": caption(type), "max_tokens": max_tokens}
         case Choose(arms=arms):
             return {"kind": "choice", "type": " or ".join(arm.label for arm in arms)}
         case Repeat(over=str() as over):

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Program, Template
+from pastalang.program.visit import Path, part_at, with_parts
 from pastalang.values.paths import WHOLE, path_text
 
 Pattern: TypeAlias = tuple[str, ...]  # the keys that lead to a field; "[]" is any item of a list
@@ -88,28 +89,21 @@ def _at(type: t.Type, path: Pattern) -> t.Type | None:
         return _at(arms[0], path) if len(arms) == 1 else None
     if not path:
         return type
-    match type:
-        case t.Array(item=item) if path[0] == ITEM:
-            return _at(item, path[1:])
-        case t.Object(fields=fields):
-            return next((_at(one.type, path[1:]) for one in fields if one.key == path[0]), None)
-    return None
+    part = part_at(type, None if path[0] == ITEM else path[0])
+    return None if part is None else _at(part, path[1:])
 
 
 def _waiting(type: t.Type, path: Pattern, key: str) -> t.Type:
-    match type:
-        case t.Union(arms=arms):
-            return replace(type, arms=tuple(_waiting(arm, path, key) for arm in arms))
-        case t.Array(item=item) if path[0] == ITEM:
-            return replace(type, item=_waiting(item, path[1:], key))
-        case t.Object(fields=fields):
-            return replace(type, fields=tuple(_field_waiting(one, path, key) for one in fields))
-    return type
+    """The type whose field at the path also waits for the key."""
+    if isinstance(type, t.Object) and len(path) == 1:
+        fields = (_also_after(field, key) if field.key == path[0] else field for field in type.fields)
+        return replace(type, fields=tuple(fields))
+
+    def change(step: Path, part: t.Type) -> t.Type:
+        return _waiting(part, path[len(step) :], key) if step == path[: len(step)] else part
+
+    return with_parts(type, change)
 
 
-def _field_waiting(one: t.Field, path: Pattern, key: str) -> t.Field:
-    if one.key != path[0]:
-        return one
-    if path[1:]:
-        return replace(one, type=_waiting(one.type, path[1:], key))
-    return replace(one, after=tuple(dict.fromkeys((*one.after, key))))
+def _also_after(field: t.Field, key: str) -> t.Field:
+    return replace(field, after=tuple(dict.fromkeys((*field.after, key))))

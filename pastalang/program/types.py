@@ -8,6 +8,7 @@ the value (not of its JSON spelling). Bounds are inclusive unless their name beg
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -228,6 +229,16 @@ Type: TypeAlias = (
     String | Integer | Number | Boolean | Null | Literal | Regex | Temporal | Uuid | Verbatim
     | Array | Tuple | Map | Object | Union | Named | Schema | Anything
 )  # fmt: skip
+
+Patterned: TypeAlias = String | Regex | Temporal | Uuid  # strings; `values.patterns` has the patterns of each
+Plain: TypeAlias = Boolean | Temporal | Uuid
+PLAIN_TYPES: Final[Mapping[str, Plain]] = {  # by the names that programs write, without any arguments
+    "boolean": Boolean(),
+    "date": Temporal(Moment.DATE),
+    "datetime": Temporal(Moment.DATETIME),
+    "time": Temporal(Moment.TIME),
+    "uuid": Uuid(),
+}
 
 
 # What becomes of a value that its limit has cut: it stays as it is, the run fails, or the value is null.

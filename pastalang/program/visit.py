@@ -71,6 +71,18 @@ def parts_of_value(type: t.Type, value: Any) -> Iterator[tuple[str | int, t.Type
             return
 
 
+def part_at(type: t.Type, key: str | None) -> t.Type | None:
+    """The type of the value of a key, or of any item if `key` is None. None if the type has no such part."""
+    if isinstance(type, t.Array):
+        return type.item if key is None else None
+    if key is None or isinstance(type, t.Anything):
+        return type if isinstance(type, t.Anything) else None
+    if isinstance(type, t.Map):
+        return type.value
+    fields = type.fields if isinstance(type, t.Object) else ()
+    return next((field.type for field in fields if field.key == key), None)
+
+
 def walk(type: t.Type, path: Path = ()) -> Iterator[tuple[Path, t.Type]]:
     """The type and every type inside it, outermost first.
 

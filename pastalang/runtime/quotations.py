@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from pastalang.plan.plan import Each, Hole, Plan, Repeat
 from pastalang.plan.structure import Nesting, visit, walk_plan
 from pastalang.program import types as t
+from pastalang.program.visit import parts_of_value
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.paths import place_in_answer
@@ -191,30 +192,15 @@ def _quotations(
     type: t.Type, value: JsonValue, types: Mapping[str, t.Type], texts: Mapping[str, str]
 ) -> Iterator[tuple[t.Verbatim, str, tuple[str | int, ...]]]:
     """The quotations in a value: the type of each, the quotation, and its place in the value."""
-    match type:
-        case t.Verbatim(source=source) if isinstance(value, str) and source in texts:
-            yield type, value, ()
-        case t.Named(name=name):
-            yield from _quotations(types[name], value, types, texts)
-        case t.Union(arms=arms):
-            fitting = next((arm for arm in arms if not find_mismatches(arm, value, types, sources=texts)), None)
-            if fitting is not None:
-                yield from _quotations(fitting, value, types, texts)
-        case _:
-            for step, inner, part in _parts(type, value):
-                for quoted, quotation, within in _quotations(inner, part, types, texts):
-                    yield quoted, quotation, (step, *within)
-
-
-def _parts(type: t.Type, value: JsonValue) -> Iterator[tuple[str | int, t.Type, JsonValue]]:
-    match type:
-        case t.Array(item=item) if isinstance(value, list):
-            yield from ((number, item, part) for number, part in enumerate(value))
-        case t.Tuple(items=items) if isinstance(value, list):
-            yield from ((number, item, part) for number, (item, part) in enumerate(zip(items, value, strict=True)))
-        case t.Map(value=item) if isinstance(value, dict):
-            yield from ((key, item, part) for key, part in value.items())
-        case t.Object(fields=fields) if isinstance(value, dict):
-            yield from ((field.key, field.type, value[field.key]) for field in fields if field.key in value)
-        case _:
-            return
+    if isinstance(type, t.Verbatim) and isinstance(value, str) and type.source in texts:
+        yield type, value, ()
+    elif isinstance(type, t.Named):
+        yield from _quotations(types[type.name], value, types, texts)
+    elif isinstance(type, t.Union):
+        fitting = next((arm for arm in type.arms if not find_mismatches(arm, value, types, sources=texts)), None)
+        if fitting is not None:
+            yield from _quotations(fitting, value, types, texts)
+    else:
+        for step, inner, part in parts_of_value(type, value):
+            for quoted, quotation, within in _quotations(inner, part, types, texts):
+                yield quoted, quotation, (step, *within)

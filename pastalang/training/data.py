@@ -248,22 +248,19 @@ class Parts:
 
     def _shaped(self, type: t.Type, value: JsonValue) -> JsonValue:
         """Without the nulls that a column of structs has for the keys that an object lacks."""
-        match type, value:
-            case t.Named(name=name), _ if name in self._types:
-                return self._shaped(self._types[name], value)
-            case t.Object(fields=fields), dict():
-                known = {field.key: field.type for field in fields}
-                shaped = {key: self._shaped(known[key], item) if key in known else item for key, item in value.items()}
-                return {key: item for key, item in shaped.items() if item is not None or self._takes_null(known, key)}
-            case t.Array(item=item), list():
-                return [self._shaped(item, one) for one in value]
-            case t.Union(arms=arms), dict() | list():
-                found = (self._shaped(arm, value) for arm in arms)
-                return next((one for arm, one in zip(arms, found, strict=True) if self._fits(arm, one)), value)
-            case _, list():  # of stacked documents
-                return [self._shaped(type, one) for one in value]
-            case _:
-                return value
+        if isinstance(type, t.Named) and type.name in self._types:
+            return self._shaped(self._types[type.name], value)
+        if isinstance(type, t.Object) and isinstance(value, dict):
+            known = {field.key: field.type for field in type.fields}
+            shaped = {key: self._shaped(known[key], item) if key in known else item for key, item in value.items()}
+            return {key: item for key, item in shaped.items() if item is not None or self._takes_null(known, key)}
+        if isinstance(type, t.Union) and isinstance(value, dict | list):
+            found = (self._shaped(arm, value) for arm in type.arms)
+            return next((one for arm, one in zip(type.arms, found, strict=True) if self._fits(arm, one)), value)
+        if isinstance(value, list):  # of the type, or of stacked documents
+            item = type.item if isinstance(type, t.Array) else type
+            return [self._shaped(item, one) for one in value]
+        return value
 
     def _takes_null(self, known: Mapping[str, t.Type], key: str) -> bool:
         return key in known and self._fits(known[key], None)

@@ -107,17 +107,16 @@ def _parts(converted: Converted) -> Iterator[tuple[Path, t.Type]]:
 
 
 def _too_few_values(path: Path, type: t.Type) -> Mismatch | None:
-    match type:
-        case t.Array(item=item, min_items=required, unique=True):
-            count = count_values(item)
-            if count is not None and count < required:
-                return Mismatch(
-                    path, f"{required} different items are required, but their type has only {counted(count, 'value')}"
-                )
-        case t.Map(key_pattern=str() as pattern, min_items=required):
-            count = count_values(t.Regex(pattern))
-            if count is not None and count < required:
-                return Mismatch(path, f"{required} different keys are required, but at most {count} match the pattern")
+    required = type.min_items if isinstance(type, t.Array | t.Map) else 0
+    if isinstance(type, t.Array) and type.unique:
+        count = count_values(type.item)
+        if count is not None and count < required:
+            has_only = f"their type has only {counted(count, 'value')}"
+            return Mismatch(path, f"{required} different items are required, but {has_only}")
+    if isinstance(type, t.Map) and type.key_pattern is not None:
+        count = count_values(t.Regex(type.key_pattern))
+        if count is not None and count < required:
+            return Mismatch(path, f"{required} different keys are required, but at most {count} match the pattern")
     return None
 
 

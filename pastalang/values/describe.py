@@ -1,4 +1,4 @@
-"""Types in words: a few for messages, and all that a model needs to know for a prompt.
+"""Types in words: a few for messages and pictures, and all that a model needs to know for a prompt.
 
 `describe` names a type in a message: "a string", "an integer from 0 to 10". `prompt_text` writes the fields in order,
 each with its type in words, its options and its description, and leaves out limits of tokens, which no model counts.
@@ -113,6 +113,71 @@ class Style(Enum):
     SKELETON = "skeleton"  # the shape of the answer, with types in place of values
     LIST = "list"  # a bulleted list
     JSON = "json"  # a JSON Schema
+
+
+# ── in a picture ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def caption(type: t.Type) -> str:
+    """`string`, `number or null`, `"cm" | "in"`, `[string](0..4)`: the shape, without the limit."""
+    match type:
+        case t.String(auto=t.AutoPolicy(value=policy)):
+            return f"auto({policy})"
+        case t.String():
+            return type.format or "string"
+        case t.Integer():
+            return "integer" + _range_caption(type.minimum, type.maximum)
+        case t.Number():
+            return "number" + _range_caption(type.minimum, type.maximum)
+        case t.Boolean():
+            return "boolean"
+        case t.Null():
+            return "null"
+        case t.Literal():
+            return _literal_caption(type.value)
+        case t.Regex():
+            return f"/{type.pattern}/"
+        case t.Temporal():
+            return type.kind.value
+        case t.Uuid():
+            return "uuid"
+        case t.Verbatim():
+            return f"verbatim({type.source})"
+        case t.Array():
+            return f"[{caption(type.item)}]" + _range_caption(type.min_items or None, type.max_items)
+        case t.Tuple():
+            return f"[{', '.join(map(caption, type.items))}]"
+        case t.Map():
+            return f"{{string: {caption(type.value)}}}"
+        case t.Object():
+            return type.name or "object"
+        case t.Union():
+            return _union_caption(type)
+        case t.Named():
+            return type.name
+        case t.Schema():
+            return "schema"
+        case t.Anything():
+            return "anything"
+    assert_never(type)
+
+
+def _union_caption(union: t.Union) -> str:
+    arms = [arm for arm in union.arms if not isinstance(arm, t.Null)]
+    described = [caption(arm) for arm in arms]
+    if len(described) > 4:
+        described = [*described[:3], f"{len(described) - 3} more"]
+    return " | ".join(described) + (" or null" if len(arms) < len(union.arms) else "")
+
+
+def _literal_caption(value: t.Scalar) -> str:
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _range_caption(low: object, high: object) -> str:
+    if low is None and high is None:
+        return ""
+    return f"({'' if low is None else low}..{'' if high is None else high})"
 
 
 # ── in a prompt ────────────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil, floor
 from typing import Final, assert_never
 
@@ -221,6 +222,35 @@ def first_characters(
             return None
         case _:
             assert_never(type)
+
+
+def ends_by_itself(type: t.Type) -> bool:
+    """Returns True if the text of a value shows where it ends, whatever follows."""
+    match type:
+        case t.Boolean() | t.Null() | t.Uuid() | t.Array() | t.Tuple() | t.Map() | t.Object():
+            return True
+        case t.Temporal(kind=kind):
+            return kind is t.Moment.DATE
+        case t.Literal(value=value):
+            return isinstance(value, str)
+        case t.Union(arms=arms) if all(isinstance(arm, t.Literal) and isinstance(arm.value, str) for arm in arms):
+            texts = sorted(str(arm.value) for arm in arms if isinstance(arm, t.Literal))
+            return not any(later.startswith(text) for text, later in pairwise(texts))
+        case _:
+            return False
+
+
+def closed_texts(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True) -> list[str]:
+    """The texts of the literals, of true and false, and of null among the values of the type."""
+    found: list[str] = []
+    for arm in arms_of(type, types):
+        if isinstance(arm, t.Boolean):
+            found += ["true", "false"]
+        elif isinstance(arm, t.Null):
+            found.append("null")
+        elif isinstance(arm, t.Literal):
+            found.append(spell(arm.value, quoted=quoted))
+    return found
 
 
 # ── default token limits ──────────────────────────────────────────────────────────────────────────────────

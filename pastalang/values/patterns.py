@@ -15,6 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from pastalang.program import types as t
 from pastalang.program.regex import RegexError, characters, lengths, parse_regex, spell
 from pastalang.program.types import Moment
 
@@ -127,6 +128,22 @@ def url_pattern(schemes: Collection[str]) -> str:
     hosted = [scheme for scheme in schemes if scheme != "file"]
     either = [f"(?:{'|'.join(map(re.escape, hosted))})://{_SITE}(?:{_PATH})?"] if hosted else []
     return "|".join([*either, *([f"file://{_PATH}"] if "file" in schemes else [])])
+
+
+def patterns_of(type: t.Type) -> tuple[str, ...]:
+    """The patterns that a whole string must match; none for a free string or another type."""
+    match type:
+        case t.Regex(pattern=pattern):
+            return (pattern,)
+        case t.Temporal(kind=kind):
+            return (MOMENTS[kind],)
+        case t.Uuid():
+            return (UUID,)
+        case t.String(format=format, pattern=pattern):
+            named = () if format is None else (FORMATS[format].pattern,)
+            return named if pattern is None else (*named, pattern)
+        case _:
+            return ()
 
 
 def find_problem(pattern: str) -> str | None:

@@ -22,6 +22,7 @@ from pastalang.values.paths import Mismatch
 Example: TypeAlias = tuple[str, JsonValue]  # a text and its right answer
 
 _NOWHERE: Final = Span(0, 0)
+_NAMES_OF_PLAIN_TYPES: Final = {type: name for name, type in t.PLAIN_TYPES.items()}
 _INSTRUCTION: Final = "Read the text and fill in the record."
 SHOW_SCHEMA: Final = "show_schema"  # the input of an extraction program that leaves the schema out
 _BOOLEAN: Final = nodes.NamedType(nodes.Name("boolean", _NOWHERE), (), _NOWHERE)
@@ -211,6 +212,8 @@ def value_node(value: JsonValue) -> nodes.Value:
 
 
 def _scalar_node(type: t.Type) -> nodes.TypeNode:
+    if isinstance(type, t.Plain):
+        return _plain(_NAMES_OF_PLAIN_TYPES[type])
     match type:
         case t.String(auto=t.AutoPolicy(value=tags), max_tokens=most):
             policy = _argument(None, nodes.PathValue((_name(tags),), _NOWHERE))
@@ -223,16 +226,10 @@ def _scalar_node(type: t.Type) -> nodes.TypeNode:
             return nodes.NamedType(_name("integer"), tuple(_number_arguments(type)), _NOWHERE)
         case t.Number():
             return nodes.NamedType(_name("number"), tuple(_number_arguments(type)), _NOWHERE)
-        case t.Boolean():
-            return _plain("boolean")
         case t.Null():
             return _plain_literal(None)
         case t.Literal(value=value):
             return _plain_literal(value)
-        case t.Temporal(kind=kind):
-            return _plain(kind.value)
-        case t.Uuid():
-            return _plain("uuid")
         case t.Verbatim(source=source, max_tokens=most, at=at):
             path = _argument(None, nodes.PathValue(tuple(map(_name, source.split("."))), _NOWHERE))
             unit = _argument("at", nodes.StringValue(at.value, _NOWHERE))

@@ -2,59 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from decimal import Decimal
 from typing import assert_never
 
 from pastalang.plan.plan import InputText, ItemNumber, Text
 from pastalang.program import pieces as p
-from pastalang.program import types as t
 from pastalang.program.pieces import For, If, Piece
 from pastalang.values.json import spell
-
-
-def describe_type(type: t.Type) -> str:
-    """`string`, `number or null`, `"cm" | "in"`, `[string](0..4)`: the shape, without the limit."""
-    match type:
-        case t.String(auto=t.AutoPolicy(value=policy)):
-            return f"auto({policy})"
-        case t.String():
-            return type.format or "string"
-        case t.Integer():
-            return "integer" + _bounds(type.minimum, type.maximum)
-        case t.Number():
-            return "number" + _bounds(type.minimum, type.maximum)
-        case t.Boolean():
-            return "boolean"
-        case t.Null():
-            return "null"
-        case t.Literal():
-            return _literal(type.value)
-        case t.Regex():
-            return f"/{type.pattern}/"
-        case t.Temporal():
-            return type.kind.value
-        case t.Uuid():
-            return "uuid"
-        case t.Verbatim():
-            return f"verbatim({type.source})"
-        case t.Array():
-            return f"[{describe_type(type.item)}]" + _bounds(type.min_items or None, type.max_items)
-        case t.Tuple():
-            return f"[{', '.join(map(describe_type, type.items))}]"
-        case t.Map():
-            return f"{{string: {describe_type(type.value)}}}"
-        case t.Object():
-            return type.name or "object"
-        case t.Union():
-            return _union(type)
-        case t.Named():
-            return type.name
-        case t.Schema():
-            return "schema"
-        case t.Anything():
-            return "anything"
-    assert_never(type)
 
 
 def describe_words(pieces: tuple[Text | InputText | ItemNumber, ...]) -> str:
@@ -104,21 +57,3 @@ def _spell_block(piece: Piece) -> str:
             return f"{head}{''.join(map(_spell_block, body))}{other}{{end}}"
         case _:
             raise AssertionError(f"{piece} is not part of a message")
-
-
-def _union(union: t.Union) -> str:
-    arms = [arm for arm in union.arms if not isinstance(arm, t.Null)]
-    described = [describe_type(arm) for arm in arms]
-    if len(described) > 4:
-        described = [*described[:3], f"{len(described) - 3} more"]
-    return " | ".join(described) + (" or null" if len(arms) < len(union.arms) else "")
-
-
-def _literal(value: t.Scalar) -> str:
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
-
-
-def _bounds(low: object, high: object) -> str:
-    if low is None and high is None:
-        return ""
-    return f"({'' if low is None else low}..{'' if high is None else high})"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.grid import times_of
 from pastalang.plan.draw.shapes import Colour
 from pastalang.plan.draw.text_metrics import printable
 from pastalang.plan.draw.timeline import Forked, Joined, Lane, Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.plan import BranchId, Plan
+from pastalang.values.describe import caption
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def edges_of(timeline: Timeline) -> Iterator[Edge]:
 
 def summarise(lane: Lane) -> str:
     """The holes of a branch in a few words, and how often it may occur."""
-    holes = [f"{describe_type(bar.hole.type)} · {bar.hole.max_tokens}" for bar in lane.bars]
+    holes = [f"{caption(bar.hole.type)} · {bar.hole.max_tokens}" for bar in lane.bars]
     if len(holes) > 3:
         holes = [*holes[:2], f"{len(holes) - 2} more"]
     return " ".join(part for part in (", ".join(holes) or "text", times_of(lane)) if part)

@@ -11,10 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.shapes import Style
 from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline import Bar, Forked, Joined, Lane, Looped, Prompt, Timeline, Words
+from pastalang.values.describe import caption
 
 LEAST_BAND = 6.0
 LEAST_SCALE = 0.02
@@ -194,7 +194,7 @@ def times_of(lane: Lane) -> str:
 
 def bar_names(lane: Lane, bar: Bar) -> tuple[str, ...]:
     """What a value may be called, the longest first; by its type alone where the lane has its name."""
-    kind = describe_type(bar.hole.type)
+    kind = caption(bar.hole.type)
     if bar.hole.field == lane.branch.name:
         return (kind,)
     name = bar.hole.field.removeprefix(lane.branch.name).lstrip("[].") or bar.hole.field

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.grid import SHOWN_COPIES, STACK, Axis, Row, bar_names, bar_words, times_of
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line, Style, place_label
 from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Lane, Looped, Prompt, Timeline
 from pastalang.plan.plan import BranchId
-from pastalang.values.describe import counted
+from pastalang.values.describe import caption, counted
 
 MARGIN = 40.0
 INDENT = 14.0
@@ -256,7 +255,7 @@ class LaneCanvas:
             left, row.line - row.half + shift, max(left + 3, self.axis.enter(end) + shift), row.line + row.half + shift
         )
         pale = tuple((band.left, band.right) for band in self.axis.crossed(start, end))
-        tip = f"{bar.hole.field}: {describe_type(bar.hole.type)}, at most {counted(bar.hole.max_tokens, 'token')}"
+        tip = f"{bar.hole.field}: {caption(bar.hole.type)}, at most {counted(bar.hole.max_tokens, 'token')}"
         shape = BarShape(box, pale, bar.critical, ghost, tip)
         self.bars.append(shape)
         return shape

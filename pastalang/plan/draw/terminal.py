@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with
 from pastalang.plan.draw.grid import times_of
 from pastalang.plan.draw.text_metrics import cells_of, fit_columns, printable
@@ -13,7 +12,7 @@ from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
 from pastalang.plan.plan import Plan
 from pastalang.plan.token_bounds import Lengths
-from pastalang.values.describe import counted
+from pastalang.values.describe import caption, counted
 
 WIDEST_NAME = 26
 MOST_LANES = 200
@@ -93,7 +92,7 @@ def _lane(lane: Lane, scale: float, room: int) -> str:
 
 def _with_words(drawn: str, lane: Lane) -> str:
     """The lane, followed by what it holds where there is room."""
-    kind = " ".join(dict.fromkeys(describe_type(bar.hole.type) for bar in lane.bars))
+    kind = " ".join(dict.fromkeys(caption(bar.hole.type) for bar in lane.bars))
     own = [str(each) for each in lane.events if isinstance(each, Looped)]
     words = " ".join(part for part in (kind, *own, times_of(lane)) if part)
     used = len(drawn.rstrip())

@@ -36,17 +36,15 @@ def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments
     known = known_text(type)
     if known is not None:
         return (Text(known),)
-    match type:
-        case t.String(auto=t.AutoPolicy()):
-            return write_text(builder, type, at.field, Form.JSON, at.sampling, builder.span_of(at.declared, at.span))
-        case t.Object():
-            return write_object(builder, type, at)
-        case t.Array() if is_list(type):
-            return (write_list(builder, type, at),)
-        case t.Union() if is_choice(type):
-            return (write_choice(builder, type, at),)
-        case _:
-            return (json_hole(builder, type, at),)
+    if isinstance(type, t.String) and type.auto is not None:
+        return write_text(builder, type, at.field, Form.JSON, at.sampling, builder.span_of(at.declared, at.span))
+    if isinstance(type, t.Object):
+        return write_object(builder, type, at)
+    if isinstance(type, t.Array) and is_list(type):
+        return (write_list(builder, type, at),)
+    if isinstance(type, t.Union) and is_choice(type):
+        return (write_choice(builder, type, at),)
+    return (json_hole(builder, type, at),)
 
 
 def json_hole(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Hole:
@@ -294,15 +292,12 @@ def _list_after_lead(lead: str, repeat: Repeat) -> Repeat:
 
 
 def _label(arm: t.Type, number: int, discriminator: str | None) -> str:
-    match arm:
-        case t.Object(fields=fields, name=name):
-            return _tag(fields, discriminator) or name or f"object {number + 1}"
-        case t.Array():
-            return f"list {number + 1}"
-        case t.String(auto=t.AutoPolicy()):
-            return f"text {number + 1}"
-        case _:
-            return opening_of(arm, 0)
+    if isinstance(arm, t.Object):
+        return _tag(arm.fields, discriminator) or arm.name or f"object {number + 1}"
+    if isinstance(arm, t.Array):
+        return f"list {number + 1}"
+    is_text = isinstance(arm, t.String) and arm.auto is not None
+    return f"text {number + 1}" if is_text else opening_of(arm, 0)
 
 
 def _tag(fields: tuple[t.Field, ...], discriminator: str | None) -> str | None:

@@ -39,7 +39,7 @@ from pastalang.runtime.binding.spaced import (
 )
 from pastalang.runtime.encoder import Encoder
 from pastalang.values.json import spell
-from pastalang.values.lengths import first_characters, is_finite, max_length
+from pastalang.values.lengths import closed_texts, first_characters, is_finite, max_length
 
 _AMPLE = 8  # tokens: a limit from which on an open type has room for one more
 _CONTEXT = 64  # characters on either side of a border that are tokenized
@@ -325,7 +325,9 @@ def _keeps_values(hole: Hole, space: str, types: Mapping[str, t.Type], encode: C
     if longest is not None and hole.max_tokens >= longest + len(space):
         return True
     if is_finite(hole.type, types):
-        return all(len(encode(space + text)) <= hole.max_tokens for text in _spellings(hole.type, types, quoted=quoted))
+        return all(
+            len(encode(space + text)) <= hole.max_tokens for text in closed_texts(hole.type, types, quoted=quoted)
+        )
     first = first_characters(hole.type, types, quoted=quoted)
     if first is None or any(len(encode(space + one)) != 1 for one in first):
         return False
@@ -344,17 +346,3 @@ def _arms(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
             yield from _arms(arm, types)
     else:
         yield type
-
-
-def _spellings(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) -> Iterator[str]:
-    """The values of a finite type that are written without any brackets."""
-    for arm in _arms(type, types):
-        match arm:
-            case t.Boolean():
-                yield from ("true", "false")
-            case t.Null():
-                yield "null"
-            case t.Literal(value=value):
-                yield spell(value, quoted=quoted)
-            case _:
-                continue

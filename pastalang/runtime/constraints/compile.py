@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.program.visit import NO_TYPES, arms_of
+from pastalang.program.visit import NO_TYPES, arms_of, json_kinds
 from pastalang.runtime.constraints.automaton_machine import number_machine, pattern_machine
 from pastalang.runtime.constraints.choice_machine import ChoiceMachine, UnionMachine
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
@@ -28,13 +28,11 @@ from pastalang.runtime.constraints.string_machine import StringMachine, spell_js
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.verbatim_machine import VerbatimMachine, spell_source
 from pastalang.values.describe import describe
-from pastalang.values.json import spell
-from pastalang.values.patterns import FORMATS, MOMENTS, UUID
+from pastalang.values.lengths import closed_texts
+from pastalang.values.patterns import patterns_of
 from pastalang.values.quotes import can_quote
 
-Closed = t.Boolean | t.Null | t.Literal
 _CLOSED = (t.Boolean, t.Null, t.Literal)  # unions may have very many of them
-_ENDING = (t.Boolean, t.Null, t.String, t.Regex, t.Temporal, t.Uuid, t.Verbatim)  # in JSON, by a quote or as a word
 LINE_END = "\n"
 
 
@@ -65,8 +63,7 @@ def is_plain(type: t.Type, types: Mapping[str, t.Type]) -> bool:
 def ends_by_itself(type: t.Type, form: Form, types: Mapping[str, t.Type]) -> bool:
     """Whether the end of every value is certain without the text after it, as of JSON strings and words."""
     return form is Form.JSON and all(
-        isinstance(arm.value, str) if isinstance(arm, t.Literal) else isinstance(arm, _ENDING)
-        for arm in arms_of(type, types)
+        isinstance(arm, t.Boolean | t.Null) or json_kinds(arm) == {"string"} for arm in arms_of(type, types)
     )
 
 
@@ -103,34 +100,25 @@ class _Compiler:
 
     def machine(self, type: t.Type) -> Machine:
         type = self.resolve(type)
-        match type:
-            case t.Boolean() | t.Null() | t.Literal():
-                return ChoiceMachine(_spellings(type, quoted=self.quoted), self.seam)
-            case t.Integer() | t.Number():
-                return number_machine(type, self.seam)
-            case t.Temporal(kind=kind):
-                return self.pattern(MOMENTS[kind])
-            case t.Uuid():
-                return self.pattern(UUID)
-            case t.Regex(pattern=pattern):
-                return self.pattern(pattern)
-            case t.String():
-                return self.string(type)
-            case t.Verbatim():
-                return self.verbatim(type)
-            case t.Union():
-                return self.union(type)
-            case _:
-                raise GuideError(f"{describe(type)} is not a type of plain values")
+        if isinstance(type, t.String):
+            return self.string(type)
+        if patterns := patterns_of(type):
+            return pattern_machine(patterns, self.seam, quoted=self.quoted)
+        if isinstance(type, _CLOSED):
+            return ChoiceMachine(self.closed(type), self.seam)
+        if isinstance(type, t.Integer | t.Number):
+            return number_machine(type, self.seam)
+        if isinstance(type, t.Verbatim):
+            return self.verbatim(type)
+        if isinstance(type, t.Union):
+            return self.union(type)
+        raise GuideError(f"{describe(type)} is not a type of plain values")
 
-    def pattern(self, pattern: str) -> Machine:
-        return pattern_machine([pattern], self.seam, quoted=self.quoted)
+    def closed(self, type: t.Type) -> list[bytes]:
+        return [text.encode() for text in closed_texts(type, quoted=self.quoted)]
 
     def string(self, type: t.String) -> Machine:
-        patterns = [type.pattern] if type.pattern is not None else []
-        if type.format is not None:
-            patterns.insert(0, FORMATS[type.format].pattern)
-        if patterns:
+        if patterns := patterns_of(type):
             return pattern_machine(patterns, self.seam, quoted=self.quoted, least=type.min_chars, most=type.max_chars)
         if self.quoted:
             spelling = spell_json(self.forbidden)
@@ -155,7 +143,7 @@ class _Compiler:
         others: list[t.Type] = []
         for arm in arms:
             if isinstance(arm, _CLOSED):
-                closed += _spellings(arm, quoted=self.quoted)
+                closed += self.closed(arm)
             elif not isinstance(arm, t.Verbatim) or self._has_quotes(arm):
                 others.append(arm)
         machines: list[Machine] = [ChoiceMachine(closed, self.seam)] if closed else []
@@ -163,12 +151,6 @@ class _Compiler:
         if not machines:
             raise GuideError("none of the union's types has a value")
         return machines[0] if len(machines) == 1 else UnionMachine(machines, self.tokens)
-
-
-def _spellings(type: Closed, *, quoted: bool) -> list[bytes]:
-    if isinstance(type, t.Literal):
-        return [spell(type.value, quoted=quoted).encode()]
-    return [b"true", b"false"] if isinstance(type, t.Boolean) else [b"null"]
 
 
 def prepare_vocabulary(vocabulary: Tokens) -> None:

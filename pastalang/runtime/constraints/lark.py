@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import lru_cache
 from math import inf, isfinite, nextafter
 from types import MappingProxyType
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from pastalang.runtime.constraints.automata import NumberAutomaton, RegexAutomat
 from pastalang.runtime.constraints.automaton_machine import DEAD, MAX_STATES, States, number_states
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.json import JsonValue, parse_json, spell, write_json
-from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, UUID, anchored, whole_pattern
+from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, anchored, patterns_of, whole_pattern
 from pastalang.values.quotes import BORDER, can_quote, parts_of
 from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.keywords import map_schemas
@@ -60,8 +60,6 @@ _MAX_STRINGS = 64
 _MANY_STATES = 4_000  # takes a third of a second in a grammar; llguidance itself cannot enforce most of these steps
 _ANYTHING = ""  # the empty string is not the name of a type
 _NOTHING = r"[^\x{0}-\x{10FFFF}]"
-
-Patterned: TypeAlias = t.String | t.Regex | t.Temporal | t.Uuid
 
 
 @dataclass(frozen=True)
@@ -108,6 +106,10 @@ class _Writer:
         return name
 
     def body(self, type: t.Type) -> str:
+        if isinstance(type, t.String) and not patterns_of(type):
+            return self.string(type)
+        if isinstance(type, t.Patterned):
+            return self.matching(type)
         match type:
             case t.Boolean():
                 return '"true" | "false"'
@@ -119,10 +121,6 @@ class _Writer:
                 return self.number(type, _INTEGER)
             case t.Number():
                 return self.number(type, _NUMBER)
-            case t.String(pattern=None, format=None):
-                return self.string(type)
-            case t.String() | t.Regex() | t.Temporal() | t.Uuid():
-                return self.matching(type)
             case t.Verbatim():
                 return self.verbatim(type)
             case t.Array():
@@ -175,7 +173,7 @@ class _Writer:
         self.lines.append(f"{name}: {_free_expression(type)}")
         return name
 
-    def matching(self, type: Patterned) -> str:
+    def matching(self, type: t.Patterned) -> str:
         """A string with patterns, with the spellings of a string hole; llguidance refuses patterns without a match."""
         patterns = patterns_of(type)
         document = schema_of(type)
@@ -325,22 +323,6 @@ def _way(states: States, row: NDArray[np.int32], target: int, name: str) -> str:
 
 def _named(name: str, state: int) -> str:
     return f"{name}_{state}"
-
-
-def patterns_of(type: t.Type) -> tuple[str, ...]:
-    """The patterns that a whole string must match; none for a free string or another type."""
-    match type:
-        case t.Regex(pattern=pattern):
-            return (pattern,)
-        case t.Temporal(kind=kind):
-            return (MOMENTS[kind],)
-        case t.Uuid():
-            return (UUID,)
-        case t.String(format=format, pattern=pattern):
-            named = () if format is None else (FORMATS[format].pattern,)
-            return named if pattern is None else (*named, pattern)
-        case _:
-            return ()
 
 
 def is_small(type: t.Type) -> bool:

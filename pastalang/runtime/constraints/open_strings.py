@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.program.visit import arms_of
+from pastalang.program.visit import arms_of, part_at
 from pastalang.runtime.constraints.automaton_machine import AutomatonMachine, CountedMachine, has_few_states
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.json_prefix import JsonPrefix
-from pastalang.runtime.constraints.lark import Patterned, is_small, patterns_of
+from pastalang.runtime.constraints.lark import is_small
 from pastalang.runtime.constraints.masks import empty_mask, frozen, join_masks, mask_of
 from pastalang.runtime.constraints.matcher import Matcher
 from pastalang.runtime.constraints.seam import Seam
@@ -35,8 +35,9 @@ from pastalang.runtime.constraints.tokens import BoundedCache, Ints, Tokens, ran
 from pastalang.values.describe import counted, describe
 from pastalang.values.json import parse_json
 from pastalang.values.one_hole import Quoted, may_be_text, opens
+from pastalang.values.patterns import patterns_of
 
-StringType: TypeAlias = Quoted | Patterned
+StringType: TypeAlias = Quoted | t.Patterned
 KeepMask: TypeAlias = Callable[[TokenMask], None]
 StringMachines: TypeAlias = StringMachine | AutomatonMachine | CountedMachine
 
@@ -92,24 +93,10 @@ def type_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> t.
             items = parse_json((b"[" + prefix.raw[around.begun : end].rstrip(b", ") + b"]").decode())
             here = found[0].items[len(items)] if isinstance(items, list) and len(items) < len(found[0].items) else None
         else:
-            here = _within(found[0], around.taken[-1] if around.is_object else None)
+            here = part_at(found[0], around.taken[-1] if around.is_object else None)
         if here is None:
             return None
     return here
-
-
-def _within(type: t.Type, key: str | None) -> t.Type | None:
-    match type:
-        case t.Array(item=item):
-            return item
-        case t.Map(value=value):
-            return value
-        case t.Anything():
-            return type
-        case t.Object(fields=fields):
-            return next((place.type for place in fields if place.key == key), None)
-        case _:
-            return None
 
 
 # ── holes in the same position ───────────────────────────────────────────────────────────────────────────
