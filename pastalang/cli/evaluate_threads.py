@@ -88,12 +88,12 @@ def evaluate_threads(wish: Wish) -> dict[str, Any]:
         found |= dict(by_category(answers, rows, baseline=baseline, verdicts=verdicts))
     report: dict[str, Any] = {
         "model": wish.model, "baseline": wish.baseline, "policy": wish.plan.auto.value, "batch": wish.batch,
-        "rounds": wish.rounds, "rows": len(rows), "reports": {name: asdict(one) for name, one in found.items()},
+        "rounds": wish.rounds, "rows": len(rows), "reports": {name: one.as_data() for name, one in found.items()},
     }  # fmt: skip
     if drafted is not None:
         report["drafts"] = {"given": wish.drafts, **asdict(with_drafts(answers, drafted))}
     if baseline is not None:
-        report[BASELINE] = {ALL: asdict(report_on(baseline, rows))}
+        report[BASELINE] = {ALL: report_on(baseline, rows).as_data()}
     return report
 
 
