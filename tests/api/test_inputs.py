@@ -99,6 +99,13 @@ def test_a_history_is_read_as_messages_of_the_program_are(mode: str) -> None:
     assert first.text == second.text and first.usage.input_tokens == second.usage.input_tokens
 
 
+def test_histories_of_different_lengths_share_a_batch() -> None:
+    given = pastalang.compile(CHAT.format("history: messages = [], ", "...history"))
+    inputs = [{"question": "Why?", "history": (HISTORY * 2)[:length]} for length in (3, 0, 2)]
+    alone = [hashing(3).run(given, one, on_truncated="keep").text for one in inputs]
+    assert [one.text for one in hashing(3).batch(given, inputs, on_truncated="keep")] == alone  # type: ignore[union-attr]
+
+
 def test_a_longer_history_reuses_a_shorter_one() -> None:
     given, engine = pastalang.compile(CHAT.format("history: messages = [], ", "...history")), hashing(3)
     longer = [*HISTORY, *HISTORY]

@@ -31,6 +31,12 @@ def test_a_cut_value_is_kept_with_one_warning_for_a_call() -> None:
     assert isinstance(result.truncations[0], pastalang.Truncation)
 
 
+def test_a_batch_warns_once_and_counts() -> None:
+    with pytest.warns(pastalang.TruncationWarning, match=r"name \(4 tokens\) 3 times, kind") as said:
+        uniform().batch(CUT, [{}] * 3)
+    assert len(said) == 1 and said[0].filename == __file__
+
+
 def test_a_task_and_a_stream_warn_too() -> None:
     with pytest.warns(pastalang.TruncationWarning):
         asyncio.run(uniform().arun(CUT))
@@ -80,6 +86,19 @@ def test_a_model_says_it_with_an_annotation() -> None:
     assert uniform().extract(Word, "x").word is None
 
 
+def test_a_null_is_validated_as_such() -> None:
+    class Record(BaseModel):
+        name: str | None
+        size: int
+
+    nullable = json_program("  name: string(max=4) | null\n  size: integer(1..9)")
+    assert uniform().run(nullable, model=Record, on_truncated="null").value == Record(name=None, size=1)
+
+
+def test_one_request_of_a_batch_may_fail() -> None:
+    assert [type(one) for one in uniform().batch(CUT, [{}, {}], on_truncated="raise")] == [pastalang.Truncated] * 2
+
+
 def test_a_value_inside_a_list_is_named_with_its_item() -> None:
     lines = json_program("  lines: [{ name: string(max=3), size: integer(1..9) }](2..2)")
     with pytest.raises(pastalang.Truncated) as raised:
@@ -108,6 +127,8 @@ def test_a_word_that_is_not_one_of_the_three_is_refused() -> None:
         uniform(on_truncated=wrong)
     with pytest.raises(pastalang.ProgramError, match="`on_truncated` must be one of"):
         json_program('  name: string(max=4) with (on_truncated="nul")')
+    with pytest.raises(pastalang.ProgramError, match="a string cannot become null"):
+        json_program('  name: string(max=4) with (on_truncated="null")')
 
 
 def test_what_does_not_fit_into_the_positions_is_told_with_what_to_shorten() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from pastalang import Engine
 from pastalang.cli.main import main
-from pastalang.runtime.engine import Engine
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 

@@ -13,9 +13,8 @@ import torch
 from pydantic import BaseModel, field_validator
 
 import pastalang
+from pastalang import BadInputs, Engine, LoadError
 from pastalang.extraction import shared_engine
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs, LoadError
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 

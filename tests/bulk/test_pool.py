@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pastalang import LoadError
 from pastalang.bulk.documents import Document
 from pastalang.bulk.pool import Workers, WorkersDied, rows_of_pool
 from pastalang.bulk.rows import Origin, Row
 from pastalang.ray import _check_revision, _line, own_code
-from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.choice import revision_of
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pastalang import Diagnostic, check_source
 from pastalang.check.arguments import SAMPLING
 from pastalang.check.built_in_types import BUILT_IN_TYPES
-from pastalang.compiler import check_source
-from pastalang.diagnostics.diagnostic import Diagnostic
 
 NEEDED = {"verbatim": "x, ", "auto": "pasta, ", "schema": '"true", '}  # the value without a name
 PARAMETERS = [

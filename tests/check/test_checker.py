@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.compiler import check_source, compile
-from pastalang.errors import ProgramError
+from pastalang import ProgramError, check_source, compile
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, TextBody
 

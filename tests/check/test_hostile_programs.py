@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.compiler import check_path, check_source
+from pastalang import check_path, check_source
 from pastalang.diagnostics.render import render_text
 from tests.work import calls_of, counted
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.compiler import check_path, load
+from pastalang import check_path, load
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 

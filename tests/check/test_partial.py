@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pastalang.compiler import check_source
+from pastalang import check_source
 from tests.work import counted
 
 

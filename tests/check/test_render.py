@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pastalang.diagnostics.diagnostic import Diagnostic, Label
+from pastalang import Diagnostic
+from pastalang.diagnostics.diagnostic import Label
 from pastalang.diagnostics.render import MAX_LINE_COLUMNS, render_one, summary
 from pastalang.source import Source, Span
 

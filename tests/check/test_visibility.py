@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.compiler import check_source, compile
+from pastalang import check_source, compile
 from pastalang.program import pieces as p
 from pastalang.program.program import TextBody
 

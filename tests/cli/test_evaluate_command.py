@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from pastalang import Mode
 from pastalang.cli.app import build_app
-from pastalang.plan.plan import Mode
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import toy_model

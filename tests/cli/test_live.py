@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from pastalang import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.cli.run import LiveFields
-from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 
 AGAIN: tuple[Event, ...] = (
     FieldStarted("brand", ()),

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from pastalang import LoadError, build_plan, compile
 from pastalang.cli.app import build_app
-from pastalang.compiler import compile
-from pastalang.plan.build import build_plan
-from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.choice import Choice, default_model, is_folder, revision_of, why_no_help
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.runtime.errors import LoadError
+from pastalang import LoadError
 from pastalang.runtime.models import hub
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import toy_model

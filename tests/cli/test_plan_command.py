@@ -14,10 +14,10 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from typer.testing import CliRunner, Result
 
+from pastalang import PlanError
 from pastalang.cli import plan_source
 from pastalang.cli.app import build_app
 from pastalang.cli.plan import load_encoder
-from pastalang.plan.builder import PlanError
 from pastalang.source import Span
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ import torch
 from transformers import AutoConfig
 from typer.testing import CliRunner, Result
 
+from pastalang import Mode
 from pastalang.cli.app import build_app
-from pastalang.plan.plan import Mode
 from pastalang.runtime.models import loading, source
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.runtime.models.transformers import TransformersModel

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner, Result
 
+from pastalang import Mode
 from pastalang.cli.app import build_app
-from pastalang.plan.plan import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training import trainer
 from tests.oracle.toy_models import Family, toy_model

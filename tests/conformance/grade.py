@@ -11,6 +11,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from pastalang import NotExpressible
 from pastalang.check.built_in_types import document_problem
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
@@ -19,7 +20,6 @@ from pastalang.runtime.constraints.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.matcher import Matcher
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.values.conversion import NotExpressible
 from pastalang.values.fit import document_mismatches
 from pastalang.values.json import parse_json, write_json
 from pastalang.values.schema.importer import type_of_schema

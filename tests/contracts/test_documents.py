@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang import limits
-from pastalang.compiler import check_source
+from pastalang import check_source, limits
 from pastalang.program import regex
 
 DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.compiler import check_path
+from pastalang import check_path
 from pastalang.diagnostics.registry import CODES, PAGES, READING
 
 BLOCK = re.compile(r"```pasta(?: file=(\S+))?\n(.*?)```", re.DOTALL)

@@ -11,9 +11,7 @@ import pytest
 
 import pastalang
 from examples import check
-from pastalang.compiler import check_path
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
+from pastalang import Mode, build_plan, check_path
 
 EXAMPLES = sorted(Path("examples").glob("*.pasta"))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pastalang import Diagnostic
 from pastalang.compiler import check_reading
-from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.grammar.format import format_source, says_the_same
 from pastalang.grammar.parser import parse, parse_text

@@ -11,11 +11,9 @@ import pastalang
 from examples.check import is_formatted
 from examples.demo import __main__ as demo
 from examples.demo.view import Board, Cost, Ink, Race, count_right, ratios, show_answer, show_costs
-from pastalang.compiler import check_path
-from pastalang.plan.plan import Mode
+from pastalang import FieldDone, FieldStarted, Mode, TextDelta, check_path
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
-from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models import source
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import toy_model

@@ -11,8 +11,9 @@ from pydantic import TypeAdapter
 
 import pastalang
 from examples.models import JOBS
+from pastalang import Plan
 from pastalang.interop import extraction_program
-from pastalang.plan.plan import Hole, Plan, Repeat
+from pastalang.plan.plan import Hole, Repeat
 from pastalang.plan.structure import walk_plan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import uniform_model

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import pastalang.grammar
-from pastalang import limits
-from pastalang.compiler import check_source
+from pastalang import check_source, limits
 from pastalang.grammar.parser import parse_text
 
 SPEC = Path(pastalang.grammar.__file__).with_name("SPEC.md").read_text(encoding="utf-8")

@@ -17,14 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pastalang import Plan, Problem, Sampling, ValidatorFailed
 from pastalang.plan.build import with_history
-from pastalang.plan.plan import Plan
-from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.call import Options
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.errors import Problem, ValidatorFailed
 from pastalang.runtime.inputs import bind_inputs, roles_of
 from pastalang.runtime.repair.policy import Policy, policy_for
 from tests.oracle.answer import Answer, Field, layouts_of

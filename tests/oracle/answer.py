@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan, Value
+from pastalang import Plan
+from pastalang.plan.plan import Address, BranchId, Form, Hole, Value
 from pastalang.values.fit import read, to_python
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.json import Place as Span

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pastalang.errors import PastaError
-from pastalang.plan.plan import Plan
-from pastalang.program.types import Sampling
+from pastalang import Answer, DeadEnd, Engine, Invalid, PastaError, Plan, Result, RunError, Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.result import Answer, Invalid, Result
 from tests import oracle
 
 EXACT = 1e-9

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.plan.plan import Form, Hole, Plan
-from pastalang.program.types import Sampling
+from pastalang import Plan, Sampling
+from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from pastalang import Problem
 from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
-from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, judge
 from pastalang.values.json import Node, places_of

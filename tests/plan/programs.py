@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Branch, Mode, Overrun, Plan
+from pastalang import Mode, Plan, Program, build_plan
+from pastalang.plan.plan import Branch, Overrun
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import (
@@ -17,7 +17,6 @@ from pastalang.program.program import (
     InputType,
     JsonBody,
     Message,
-    Program,
     Role,
     Template,
     TextBody,

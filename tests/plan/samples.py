@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from pastalang import Mode, Plan, Sampling
 from pastalang.plan.plan import (
     ROOT,
     WHOLE,
@@ -20,9 +21,7 @@ from pastalang.plan.plan import (
     ItemNumber,
     Join,
     LockStep,
-    Mode,
     Overrun,
-    Plan,
     Release,
     Repeat,
     Seen,
@@ -32,7 +31,7 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.program.program import Input, InputKind, Role
-from pastalang.program.types import Array, Integer, Literal, Null, Number, Regex, Sampling, String, Type, Union
+from pastalang.program.types import Array, Integer, Literal, Null, Number, Regex, String, Type, Union
 from pastalang.source import Span
 
 NOWHERE = Span(0, 0)

@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from pastalang.plan.plan import (
-    ROOT,
-    WHOLE,
-    Choose,
-    Each,
-    Fork,
-    Hole,
-    Join,
-    Mode,
-    Place,
-    Release,
-    Repeat,
-    Seen,
-    Text,
-    TurnEnd,
-)
+from pastalang import Mode
+from pastalang.plan.plan import ROOT, WHOLE, Choose, Each, Fork, Hole, Join, Place, Release, Repeat, Seen, Text, TurnEnd
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from tests.plan.programs import (

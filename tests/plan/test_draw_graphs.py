@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pastalang import Plan
 from pastalang.plan.draw.graphs import draw_dot, draw_mermaid, edges_of
 from pastalang.plan.draw.timeline_builder import build_timeline
-from pastalang.plan.plan import Plan
 from tests.plan import samples
 from tests.plan.test_draw_svg import HOSTILE, PLANS
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.compiler import load
-from pastalang.plan.build import build_plan
+from pastalang import build_plan, load
 from pastalang.plan.draw.svg import draw_svg
 
 ROOT = Path(__file__).parents[2]

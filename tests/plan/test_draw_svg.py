@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pastalang import Mode, Plan
 from pastalang.plan.draw.position_strip import lay_strip, position_stretches
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg, lay_out
 from pastalang.plan.draw.text_metrics import ellipsise, text_width
 from pastalang.plan.draw.timeline_builder import build_timeline
-from pastalang.plan.plan import Mode, Plan
 from tests.plan import samples
 
 PLANS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pastalang import Plan
 from pastalang.plan.draw.terminal import draw_text
 from pastalang.plan.draw.text_metrics import cells_of
-from pastalang.plan.plan import Plan
 from tests.plan import samples
 from tests.plan.test_draw_svg import HOSTILE, PLANS
 

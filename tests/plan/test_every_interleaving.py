@@ -10,7 +10,8 @@ from itertools import combinations
 
 import pytest
 
-from pastalang.plan.plan import Instance, Mode, Plan
+from pastalang import Mode, Plan
+from pastalang.plan.plan import Instance
 from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulated, Simulator, simulate
 from pastalang.program import types as t

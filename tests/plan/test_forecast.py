@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pastalang import Mode
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit, forecast
-from pastalang.plan.plan import Mode
 from pastalang.plan.token_bounds import Lengths, Range
 from pastalang.program import types as t
 from tests.plan.programs import async_, field, fork, hole, json_body, or_null, plan_of, record, sync, text, text_body

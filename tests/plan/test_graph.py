@@ -9,8 +9,8 @@ import networkx
 import pytest
 
 import pastalang
+from pastalang import Plan
 from pastalang.plan.draw.timeline_builder import build_timeline
-from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from tests.plan.programs import (
     async_,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pastalang import Mode, Plan
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Instance, Mode, Overrun, Plan, Release
+from pastalang.plan.plan import Instance, Overrun, Release
 from pastalang.plan.positions import after_fork, after_join, tokens_left
 from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulator, simulate

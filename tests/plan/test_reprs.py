@@ -6,8 +6,9 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pastalang
+from pastalang import Mode, Plan
 from pastalang.plan.draw.svg import draw_svg
-from pastalang.plan.plan import Fork, Mode, Plan
+from pastalang.plan.plan import Fork
 from pastalang.program import types as t
 from tests.plan.programs import field, hole, json_body, plan_of, text, text_body
 

@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from pastalang import limits
-from pastalang.compiler import compile
-from pastalang.plan.build import build_plan
+from pastalang import Mode, Plan, build_plan, compile, limits
 from pastalang.plan.diff import differences
-from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.serialise import UnreadablePlan, fingerprint, from_json, to_json
 from pastalang.program import types as t
 from pastalang.program.program import InputKind, ListOf, RecordOf

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pastalang import Mode, Plan
 from pastalang.plan.plan import (
     ROOT,
     THREAD,
@@ -18,9 +19,7 @@ from pastalang.plan.plan import (
     Hole,
     Join,
     LockStep,
-    Mode,
     Place,
-    Plan,
     Release,
     Repeat,
     Seen,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.plan.build import build_plan
-from pastalang.plan.builder import PlanError
-from pastalang.plan.plan import Mode
+from pastalang import Mode, PlanError, Program, build_plan
 from pastalang.plan.verify import verify
 from pastalang.plan.waits import ITEM, possible_waits, with_waits
 from pastalang.program import types as t
-from pastalang.program.program import JsonBody, Program
+from pastalang.program.program import JsonBody
 from pastalang.testing import programs
 
 

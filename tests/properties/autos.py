@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import Sampling, build_plan
 from pastalang.plan.plan import Overrun
-from pastalang.program.types import Sampling
 from tests.properties.cases import SEEDS, TEXTS, Case, inputs_for, planned, samplings
 from tests.properties.models import FAMILIES, TAGS, Hashes, Kind
 from tests.properties.sources import compiled, sources

@@ -14,13 +14,9 @@ from typing import Any
 from hypothesis import HealthCheck, reject, settings
 from hypothesis import strategies as st
 
-from pastalang.plan.build import build_plan
-from pastalang.plan.builder import PlanError
-from pastalang.plan.plan import Mode, Overrun, Plan
-from pastalang.program.program import Program
-from pastalang.program.types import Sampling
+from pastalang import DeadEnd, Mode, Plan, PlanError, Program, Sampling, build_plan
+from pastalang.plan.plan import Overrun
 from pastalang.runtime.binding.bound_plan import BoundPlan
-from pastalang.runtime.errors import DeadEnd
 from pastalang.testing.strategies import programs
 from pastalang.values.schema.split import has_checks
 from tests import oracle

@@ -14,14 +14,12 @@ import jsonschema
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from pastalang import Done, Engine, Failed, Invalid, Mode, Result
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Mode, Overrun
+from pastalang.plan.plan import Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.runtime.attention.plain_views import FedToken
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.events import Done, Failed
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.result import Invalid, Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing import check_schedule_changes_nothing, schedules
 from pastalang.values.to_schema import schema_of

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from pastalang import Engine
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.probe_tokens import Accuracy, ProbeTokens
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel

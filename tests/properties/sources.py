@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.errors import ProgramError
-from pastalang.program.program import Program
+from pastalang import Program, ProgramError
 
 SCALARS = (
     "string(max=2, max_chars=0)", "string(max=3)", "string(max=6)", "string(max=9)", "string(max=5, max_chars=2)",

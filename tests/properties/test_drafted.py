@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pastalang.runtime.result import Invalid, Result
+from pastalang import Invalid, Result
 from tests.properties.autos import auto_cases
 from tests.properties.cases import FEW, Case, cases
 from tests.properties.invariants import run

@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 
+from pastalang import Plan
 from pastalang.plan.draw.graphs import draw_dot, draw_mermaid
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg, lay_out
 from pastalang.plan.draw.terminal import draw_text
 from pastalang.plan.draw.text_metrics import cells_of
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
-from pastalang.plan.plan import Plan
 from pastalang.testing import plans
 
 

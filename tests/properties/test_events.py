@@ -8,11 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang import Done, Engine, Event, Failed, FieldAgain, FieldDone, FieldStarted, Result, TextDelta
 from pastalang.plan.plan import Hole
 from pastalang.plan.structure import walk_plan
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.result import Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from tests.properties.autos import auto_cases

@@ -15,11 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import OutOfMemory
-from pastalang.runtime.result import Result
+from pastalang import Engine, OutOfMemory, Result, Sampling, build_plan
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import Family

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
+from pastalang import Mode, Sampling, build_plan
+from pastalang.runtime.attention.plain_views import FedToken
+from pastalang.runtime.step import StepBatch
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from tests.oracle.toy_models import Family
 from tests.properties import invariants
 from tests.properties.cases import FEW, SEEDS, Case
+from tests.properties.disturbed import Disturbed
 from tests.properties.models import FAMILIES, NOT_WRITTEN_OUT, Hashes, Weights
 from tests.properties.ways import PLENTY, Way
 from tests.runtime.float64 import wide_softmax
@@ -107,3 +112,17 @@ def test_a_value_in_lock_step_that_is_known_beforehand_is_fed_when_it_is_asked_f
     case = Case(plan, ({"title": titles},), seed, Sampling(temperature=1.0), Hashes(5))
     way = Way(chunk=chunk, pauses=pauses)
     invariants.check_all(case, invariants.run(case, case.kind.model(PLENTY), way), way)
+
+
+class Blind(Disturbed):
+    """Puts noise into some cells that a token does see."""
+
+    def _disturb(self, batch: StepBatch, fed: tuple[FedToken, ...], token: FedToken) -> StepBatch:
+        return super()._disturb(batch, fed, replace(token, sees=token.sees[len(token.sees) // 2 :]))
+
+
+def test_noise_where_a_token_does_look_changes_its_logits() -> None:
+    model = Blind(Weights(Family.LLAMA), seed=1)
+    with wide_softmax():
+        pastalang.Engine(model, byte_tokenizer()).run(SKELETON, {"title": "x"}, sampling=Sampling(temperature=1.0))
+    assert model.compared > 5 and model.worst > 1e-3

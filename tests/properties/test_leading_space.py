@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Form, Mode, Plan
+from pastalang import Engine, FieldDone, Mode, Plan, Sampling, TextDelta, build_plan
+from pastalang.plan.plan import Form
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
-from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
@@ -28,8 +27,6 @@ from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.training.recording import IGNORED, TrainingRow, record
 from pastalang.values.fit import read

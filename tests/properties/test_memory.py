@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Overrun
+from pastalang import Mode, Result, Sampling, build_plan
+from pastalang.plan.plan import Overrun
 from pastalang.plan.simulate import simulate
-from pastalang.program.types import Sampling
-from pastalang.runtime.result import Result
 from pastalang.testing.fakes import FakeModel
 from tests.properties import invariants
 from tests.properties.cases import FEW

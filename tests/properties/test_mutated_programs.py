@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.compiler import check_source
+from pastalang import check_source
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.render import render_github, render_json, render_text
 

@@ -14,22 +14,17 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pastalang import DeadEnd, Engine, Limits, Plan, Result, Sampling
 from pastalang.plan.dependencies import passes_of
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Plan
 from pastalang.plan.run_bounds import totals_of
 from pastalang.plan.simulate import simulate
 from pastalang.plan.token_bounds import Lengths
-from pastalang.program.types import Sampling
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.strategies import programs
 from tests.properties.cases import planned

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.plan.build import build_plan
+from pastalang import Mode, Plan, Program, build_plan
 from pastalang.plan.dependencies import Piece, dependencies_of
 from pastalang.plan.diff import differences
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import WHOLE, Address, BranchId, Join, Mode, Plan
+from pastalang.plan.plan import WHOLE, Address, BranchId, Join
 from pastalang.plan.serialise import fingerprint, from_json, to_json
 from pastalang.plan.structure import walk
 from pastalang.plan.token_bounds import Lengths
-from pastalang.program.program import Program
 from pastalang.testing import (
     check_cells,
     check_passes,

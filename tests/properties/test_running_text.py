@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.compiler import check_source
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
+from pastalang import Mode, build_plan, check_source
 
 TYPES = (
     "string(max=9)",

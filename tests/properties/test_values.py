@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, create_model
 
-from pastalang.compiler import check_source
+from pastalang import NotExpressible, check_source
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
-from pastalang.values.conversion import Converted, NotExpressible
+from pastalang.values.conversion import Converted
 from pastalang.values.fit import document_mismatches, find_mismatches, read, to_python
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.pydantic.from_core import type_of_model

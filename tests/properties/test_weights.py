@@ -12,15 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.plan import Mode
+from pastalang import Engine, Limits, Mode, Result
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.fakes import Scores, hashed_model, hashed_score
 from tests.properties.splitting import TOKENIZERS, tools
 

@@ -10,16 +10,11 @@ from typing import Any, TypeVar
 import torch
 from hypothesis import strategies as st
 
-from pastalang.errors import PastaError
-from pastalang.plan.plan import Plan
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import OutOfMemory
+from pastalang import Engine, Limits, OutOfMemory, PastaError, Plan, Result
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from tests.properties.models import VOCABULARY, guides_of, tokenizer_of
 

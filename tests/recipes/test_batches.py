@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.training.batches import Batch, collate, logits_of
 from pastalang.training.lessons import Recorder
 from pastalang.training.recording import IGNORED, TrainingRow

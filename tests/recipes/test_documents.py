@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.training.answer import answer_of

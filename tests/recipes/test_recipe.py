@@ -12,8 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pastalang.plan.plan import Mode
-from pastalang.runtime.engine import Engine
+from pastalang import Engine, Mode
 from pastalang.runtime.models.training_note import check_mode
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.trainer import Processes

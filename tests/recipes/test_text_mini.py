@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.training.batches import PackedBatches
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.recording import IGNORED

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import build_plan
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.models.training_note import read_note
 from pastalang.training.data import read_checked

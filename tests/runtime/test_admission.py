@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pastalang
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.step_budget import Limits
+from pastalang import Engine, Limits, Result, Sampling
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 

@@ -11,21 +11,16 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import Engine, Limits, Result, TextDelta, TooLong, build_plan
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit, forecast
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import TooLong
-from pastalang.runtime.events import TextDelta
 from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, scripted_model
 from tests.oracle.toy_models import Family, toy_model
-from tests.properties.test_runtime import pauses
+from tests.properties.schedules import pauses
 from tests.runtime.float64 import in_float64, wide_softmax
 
 END = 256

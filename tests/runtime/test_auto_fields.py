@@ -10,15 +10,8 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang.errors import ProgramError
-from pastalang.plan.build import build_plan
-from pastalang.plan.builder import PlanError
-from pastalang.plan.plan import Mode
+from pastalang import Engine, FieldDone, Joined, Mode, PlanError, ProgramError, Result, TextDelta, TooLong, build_plan
 from pastalang.runtime.attention.plain_views import FedToken
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import TooLong
-from pastalang.runtime.events import FieldDone, Joined, TextDelta
-from pastalang.runtime.result import Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, scripted_model
 from tests.runtime.test_auto import END, FOOD, SIGHTS, text_of

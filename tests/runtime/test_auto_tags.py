@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastalang import Engine
 from pastalang.limits import MAX_TAG_CHARS
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.constraints.tagged_text import Reading, reader_of
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 from tests.runtime.test_auto import END, FOOD, SIGHTS, program, run, text_of

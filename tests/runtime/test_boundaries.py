@@ -9,8 +9,7 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import TooLong
+from pastalang import Engine, TooLong
 from pastalang.runtime.scheduler.probes import WAYS
 from pastalang.runtime.scheduler.step_budget import StepBudget
 from pastalang.runtime.step import StepBatch

@@ -11,9 +11,8 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.program.types import Sampling
+from pastalang import Engine, Sampling
 from pastalang.runtime.attention.plain_views import FedToken
-from pastalang.runtime.engine import Engine
 from pastalang.runtime.sampling.sampler import Outcome, Sample
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import PROBE

@@ -11,16 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang import ProgramError
-from pastalang.plan.build import build_plan
+from pastalang import BadInputs, Engine, OutOfMemory, ProgramError, Result, Sampling, build_plan
 from pastalang.plan.serialise import from_json, to_json
-from pastalang.program.types import Sampling
 from pastalang.runtime.display.page import page_of, render_page
 from pastalang.runtime.display.timeline import draw_timeline
 from pastalang.runtime.drafts.budget import StepCosts, worth_feeding
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs, OutOfMemory
-from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, Guess
 from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines

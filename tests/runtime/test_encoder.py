@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pastalang
+from pastalang import Engine
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import END, byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 

@@ -13,23 +13,26 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.plan.plan import Mode
-from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import (
+from pastalang import (
     BadInputs,
     Cancelled,
+    Done,
+    Engine,
+    FieldDone,
+    FieldStarted,
+    Limits,
     LoadError,
+    Mode,
     NotFiniteLogits,
     OutOfMemory,
+    Result,
     RunError,
+    Sampling,
+    TextDelta,
     TooLong,
 )
-from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
+from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pastalang
+from pastalang import Engine, Sampling
 from pastalang.cli.run import _as_json
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.json import parse_json

@@ -20,8 +20,8 @@ from pydantic import BaseModel, Field, TypeAdapter, field_validator
 from typing_extensions import TypedDict
 
 import pastalang
+from pastalang import Engine
 from pastalang.extraction import SharedEngines
-from pastalang.runtime.engine import Engine
 from pastalang.runtime.question import ProgramsByType
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model

@@ -8,9 +8,8 @@ from datetime import date
 import pytest
 
 import pastalang
+from pastalang import Done, Engine, FieldDone
 from pastalang.runtime.attention.plain_views import FedToken
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.events import Done, FieldDone
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model

@@ -14,12 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import BadInputs, Engine, Result, build_plan
 from pastalang.plan.serialise import from_json, to_json
 from pastalang.program.program import TextBody
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.result import Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.text import message_texts, text_of

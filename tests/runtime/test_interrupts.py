@@ -25,11 +25,8 @@ import torch
 from pydantic import BaseModel, field_validator
 
 import pastalang
-from pastalang.program.program import Program
-from pastalang.runtime.engine import Engine
+from pastalang import Engine, Limits, Program, Result
 from pastalang.runtime.interrupts import hold_interrupts
-from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model, scripted_model

@@ -7,8 +7,7 @@ from functools import cache
 import pytest
 
 import pastalang
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.result import Result
+from pastalang import Engine, Result
 from pastalang.runtime.scheduler.prefix_cache import SHORTEST
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model

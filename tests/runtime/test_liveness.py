@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Plan
-from pastalang.program.program import Program
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import OutOfMemory
-from pastalang.runtime.result import Result
+from pastalang import Engine, OutOfMemory, Plan, Program, Result, Sampling, build_plan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from tests.properties.models import guides_of

@@ -14,11 +14,8 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.errors import TruncationWarning
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs
+from pastalang import BadInputs, Engine, Result, TruncationWarning
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model

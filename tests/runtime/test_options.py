@@ -11,18 +11,26 @@ from typing import Any, get_type_hints
 import pytest
 from pydantic import BaseModel
 
-from pastalang.compiler import compile, load
-from pastalang.errors import FileError, InputError, PastaError
-from pastalang.interop import from_schema, model_of, schema_of
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
+from pastalang import (
+    BadInputs,
+    Done,
+    Engine,
+    Event,
+    FileError,
+    InputError,
+    Limits,
+    Mode,
+    PastaError,
+    Result,
+    Sampling,
+    build_plan,
+    compile,
+    from_schema,
+    load,
+    model_of,
+    schema_of,
+)
 from pastalang.runtime.call import Options, RunOptions, options_of
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.events import Done, Event
-from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model
 from tests.oracle.toy_models import toy_model

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.result import Result
+from pastalang import Engine, Mode, Result, Sampling
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model
 

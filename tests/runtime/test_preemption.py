@@ -8,9 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 import pastalang
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, Joined, TextDelta
+from pastalang import Done, Engine, Event, Failed, FieldAgain, FieldDone, FieldStarted, Joined, Sampling, TextDelta
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model

@@ -10,17 +10,14 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.program.types import Sampling
+from pastalang import Engine, LoadError, Result, Sampling
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.drafts.budget import Probing, StepCosts, worth_feeding
 from pastalang.runtime.drafts.guess_tree import Chances
 from pastalang.runtime.drafts.probed import kind_of
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models import probe_tokens
 from pastalang.runtime.models.probe_tokens import BUCKETS, Accuracy, Kind, ProbeTokens, find_probe_tokens
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess, Node
 from pastalang.runtime.step import CellId, StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang import Engine
 from pastalang.program.types import QuoteUnit
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.quotes import BORDER, QuotedPlace, find_quotation

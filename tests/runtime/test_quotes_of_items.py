@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import DeadEnd
+from pastalang import DeadEnd, Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pastalang
-from pastalang.runtime.engine import Engine
+from pastalang import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import uniform_model
 

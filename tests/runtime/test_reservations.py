@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pastalang
-from pastalang.runtime.engine import Engine
+from pastalang import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 

@@ -6,10 +6,7 @@ import pytest
 from pydantic import BaseModel, model_validator
 
 import pastalang
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.events import Done, FieldAgain
+from pastalang import Done, Engine, FieldAgain, Mode, Sampling
 from pastalang.runtime.repair.validation import validate, validator_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model

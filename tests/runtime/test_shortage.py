@@ -11,24 +11,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import Program
+from pastalang import Engine, Limits, LoadError, Mode, OutOfMemory, Plan, Program, Result, build_plan
 from pastalang.runtime.attention import kv_cache
 from pastalang.runtime.attention.kv_cache import aligned_zeros
 from pastalang.runtime.device_memory import is_out_of_memory
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import LoadError, OutOfMemory
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.result import Result
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.runtime.sampling.sampler import NoMemory, Sample, Sampler, SampleRequest
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from tests.oracle.toy_models import toy_model
-from tests.properties.test_runtime import FEW, MANY, SEEDS, WARM, outcome, plans
+from tests.properties.schedules import FEW, MANY, SEEDS, WARM, outcome, plans
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import DOCUMENTS, FAN_OUT, PRODUCT
 

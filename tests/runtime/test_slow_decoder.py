@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import build_plan
 from tests.oracle.differential import check_exact
 from tests.properties.models import Hashes
 from tests.properties.ways import PLENTY, Way, engine_for

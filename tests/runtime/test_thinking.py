@@ -12,19 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.plan.builder import PlanError
-from pastalang.plan.plan import Mode, Plan
-from pastalang.program.types import Sampling
+from pastalang import Engine, Limits, Mode, Plan, PlanError, Sampling, build_plan
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.guide_cache import control_tags
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model
 from pastalang.testing.strategies import programs
-from tests.properties.test_runtime import FEW, MANY, SEEDS, check_schedules, outcome
-from tests.properties.test_runtime import engine as engine_on
+from tests.properties.schedules import FEW, MANY, SEEDS, check_schedules, outcome
+from tests.properties.schedules import engine as engine_on
 
 END = 256
 # As Qwen3 has it: a thought that is not wanted is written empty. As others have it: a thought is always opened.

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
+from pastalang import Done, Engine, FieldDone, FieldStarted, Mode, Sampling, TextDelta
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pastalang
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.recording import TrainingRow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.everyday import failures, plan_for, read_documents
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.training.answer import answer_of
 from pastalang.training.errors import BadRow
 from pastalang.values.json import JsonValue

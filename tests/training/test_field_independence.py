@@ -19,11 +19,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import pastalang
-from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode
-from pastalang.program.program import JsonBody, Program
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
+from pastalang import Engine, Mode, PastaError, Program, Sampling
+from pastalang.program.program import JsonBody
 from pastalang.source import Source
 from pastalang.testing import programs
 from pastalang.testing.fakes import hashed_model

@@ -12,8 +12,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import pastalang
-from pastalang.plan.plan import Mode
-from pastalang.runtime.errors import LoadError
+from pastalang import LoadError, Mode
 from pastalang.runtime.models.adapters import merge_adapter
 from pastalang.runtime.models.training_note import FILE, check_mode, read_note
 from pastalang.training.data import read_lessons

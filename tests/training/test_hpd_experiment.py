@@ -17,7 +17,7 @@ from benchmarks.hpd.measure import Way, load_engine, measure
 from benchmarks.hpd.report import BY_HAND
 from benchmarks.hpd.rival import first_object
 from benchmarks.hpd.work import OutOfTime, Work
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.errors import BadRow
 from pastalang.training.metrics import Example, evaluate

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import build_plan
 from pastalang.source import Source
 from pastalang.training.data import read_checked
 from pastalang.training.independence import Grader

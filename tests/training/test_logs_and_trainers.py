@@ -9,8 +9,7 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.plan.plan import Mode
-from pastalang.runtime.engine import Engine
+from pastalang import Engine, Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.batches import collate, loss_of
 from pastalang.training.errors import BadData

@@ -14,7 +14,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import pastalang
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training import fine_tune, memory
 from pastalang.training.batches import Batch, loss_of

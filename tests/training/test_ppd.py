@@ -12,9 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
-from pastalang.runtime.engine import Engine
+from pastalang import Engine, Mode, build_plan
 from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.runtime.models.training_note import read_note
 from pastalang.runtime.models.transformers import TransformersModel

@@ -20,7 +20,7 @@ import pytest
 import torch
 
 import pastalang
-from pastalang.errors import PastaError
+from pastalang import PastaError
 from pastalang.training.batches import Batch
 from pastalang.training.errors import BadData, Interrupted, TrainingStopped
 from pastalang.training.settings import Precision

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pastalang
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.training.data import Row, held_out, read_against
 from pastalang.training.errors import BadRow
 from pastalang.training.method import CHUNK, ParallelValues, Recording, Variants, record_rows

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pastalang.compiler import compile
-from pastalang.plan.plan import Mode
+from pastalang import Mode, compile
 from pastalang.training.batches import PackedBatches, collate, of_like_length, pack
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.lessons import Lesson, Recorder, planner

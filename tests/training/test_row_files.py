@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode
+from pastalang import Mode, PastaError
 from pastalang.training.data import Reading, read_against
 from pastalang.training.errors import BadData, UnreadableData
 from pastalang.training.lessons import planner

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import pastalang
-from pastalang.plan.plan import Mode
+from pastalang import Mode
 from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.training.batches import PackedBatches, collate
 from pastalang.training.errors import CheckpointError, Interrupted

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import Engine, build_plan
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.attention.plain_views import FedToken
-from pastalang.runtime.engine import Engine
 from pastalang.source import Source
 from pastalang.testing.fakes import scripted_model
 from pastalang.training.data import read_checked

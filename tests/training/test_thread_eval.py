@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
+from pastalang import Engine, Sampling, build_plan
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.source import Source
 from pastalang.testing.byte_tokenizer import byte_tokenizer

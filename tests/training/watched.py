@@ -8,11 +8,8 @@ from typing import Any
 import torch
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
+from pastalang import Engine, Mode, Sampling, build_plan
 from pastalang.runtime.attention.plain_views import PlainViews
-from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.probe_tokens import Accuracy, ProbeTokens
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.scheduler.branch import BranchState

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang import Engine
 from pastalang.program.program import JsonBody, TextBody
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.json import parse_json, write_json

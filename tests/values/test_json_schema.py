@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pastalang import NotExpressible
 from pastalang.program import types as t
-from pastalang.values.conversion import NotExpressible
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.to_schema import schema_of, schema_text
 from pastalang.values.to_source import type_source

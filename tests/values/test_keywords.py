@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pastalang import NotExpressible
 from pastalang.plan.plan import Form
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.masks import allows
@@ -16,7 +17,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.values.conversion import Converted, NotExpressible
+from pastalang.values.conversion import Converted
 from pastalang.values.fit import read
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.keywords import Status, keyword_table, keywords

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter, ValidationError
 
-from pastalang.values.conversion import NotExpressible
+from pastalang import NotExpressible
 from pastalang.values.fit import read
 from pastalang.values.patterns import matches
 from pastalang.values.pydantic.from_core import type_of_model

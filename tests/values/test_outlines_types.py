@@ -13,18 +13,16 @@ from outlines.types.dsl import CFG, JsonSchema, python_types_to_terms
 from pydantic import BaseModel
 
 import pastalang
+from pastalang import Engine, NotExpressible, Sampling
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
-from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.values.conversion import NotExpressible
 from pastalang.values.outlines_types import from_outlines
 from pastalang.values.pydantic.from_core import type_of_model
 

@@ -40,7 +40,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from pastalang.values.conversion import NotExpressible
+from pastalang import NotExpressible
 from pastalang.values.fit import find_mismatches, read
 from pastalang.values.pydantic.from_core import json_of, type_of_model, validate_value
 from pastalang.values.pydantic.to_model import model_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, create_model
 
 import pastalang
-from pastalang.values.conversion import NotExpressible
+from pastalang import NotExpressible
 from pastalang.values.pydantic.from_core import type_of_model
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.to_source import program_source

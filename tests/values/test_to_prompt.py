@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 import pastalang
+from pastalang import Engine, Program
 from pastalang.program import types as t
-from pastalang.program.program import Program
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.describe import Style, prompt_text

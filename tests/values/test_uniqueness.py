@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel, Field, StringConstraints
 
 import pastalang
+from pastalang import NotExpressible
 from pastalang.program import types as t
-from pastalang.values.conversion import NotExpressible
 from pastalang.values.lengths import count_values
 
 

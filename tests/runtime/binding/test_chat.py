@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 import pastalang
+from pastalang import Engine, LoadError
 from pastalang.program.program import Role
 from pastalang.runtime.binding.chat import Turn, turns_of
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import LoadError
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.compiler import check_source
-from pastalang.plan.build import build_plan
+from pastalang import build_plan, check_source
 from pastalang.plan.plan import Form, Hole
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import build_plan
 from pastalang.plan.plan import Form, Hole
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.constraints.compile import compile_guide

@@ -8,15 +8,13 @@ import random
 import pytest
 
 import pastalang
-from pastalang.plan.build import build_plan
+from pastalang import DeadEnd, Engine, build_plan
 from pastalang.plan.plan import Form, Hole
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import DeadEnd
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 

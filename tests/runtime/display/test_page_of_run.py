@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import pastalang
-from pastalang.program.types import Sampling
+from pastalang import Result, Sampling
 from pastalang.runtime.display.page import PageDocument, page_of, render_page
-from pastalang.runtime.result import Result
 from tests.runtime.test_engine import DOCUMENTS, PRODUCT, fake_engine
 
 WARM = Sampling(temperature=1.0)

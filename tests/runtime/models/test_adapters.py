@@ -13,10 +13,8 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 import pastalang
+from pastalang import Engine, LoadError, Mode, WrongMode
 from pastalang.cli.app import build_app
-from pastalang.plan.plan import Mode
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import LoadError, WrongMode
 from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.adapters import Adapter, merge_adapter, read_adapter, sample_of, write_adapter
 from pastalang.runtime.models.choice import revision_of

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from pastalang.compiler import compile
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import LoadError
+from pastalang import Engine, LoadError, compile
 from pastalang.runtime.models import gguf_weights
 from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.choice import is_folder, revision_of

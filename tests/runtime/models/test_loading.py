@@ -11,8 +11,7 @@ import torch
 from transformers import AutoConfig
 
 import pastalang
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import LoadError
+from pastalang import Engine, LoadError
 from pastalang.runtime.models.compatibility import UnsupportedModel
 from pastalang.runtime.models.loading import default_dtype, load_weights
 from pastalang.runtime.models.source import WEIGHTS

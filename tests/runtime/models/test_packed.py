@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import pastalang
-from pastalang.runtime.engine import Engine
+from pastalang import Engine
 from pastalang.runtime.models import packed
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.packed import PackedLinear, can_pack, pack

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from benchmarks.everyday import measure, read_documents
-from pastalang.plan.plan import Mode
-from pastalang.runtime.engine import Engine
+from pastalang import Engine, Mode
 from pastalang.runtime.models.source import shipped_folder
 from pastalang.training.metrics import Example, Report, evaluate
 from recipes.pasta_mini.catalogue import Part

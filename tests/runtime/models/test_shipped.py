@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from pastalang.compiler import compile
-from pastalang.plan.plan import Mode
+from pastalang import Engine, LoadError, Mode, WrongMode, compile
 from pastalang.program.types import AutoPolicy
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import LoadError, WrongMode
 from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.training_note import TrainingNote, read_note

@@ -10,13 +10,7 @@ import torch
 from pydantic import BaseModel, field_validator
 
 import pastalang
-from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.events import FieldAgain
-from pastalang.runtime.result import Invalid, Result
+from pastalang import BadInputs, Engine, FieldAgain, Invalid, Mode, Result, Sampling, build_plan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, hashed_score
 from tests import oracle

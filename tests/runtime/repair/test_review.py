@@ -10,14 +10,9 @@ import pytest
 from pydantic import BaseModel, create_model, field_validator, model_validator
 
 import pastalang
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs, RunError
-from pastalang.runtime.events import Done, FieldAgain, FieldStarted
+from pastalang import BadInputs, Done, Engine, FieldAgain, FieldStarted, Invalid, Mode, Result, RunError, Sampling
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.repair.targets import MAX_REASON, MAX_VALUE, repair_text
-from pastalang.runtime.result import Invalid, Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.values.json import Place

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator, model_validator
 
-from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.result import Invalid
+from pastalang import Engine, Invalid, Mode, Sampling
 from tests.runtime.repair.test_review import GROUP, LINES, WARM, engine, fakes, program, refusing
 
 

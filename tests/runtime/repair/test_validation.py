@@ -21,11 +21,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import ValidatorFailed
+from pastalang import Engine, Invalid, Sampling, ValidatorFailed
 from pastalang.runtime.repair.validation import Objection, validate, validator_of
-from pastalang.runtime.result import Invalid
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FedToken, scripted_model
 from pastalang.values.json import JsonValue, parse_json, places_of

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from pastalang.plan.plan import Hole, Plan
+from pastalang import DeadEnd, Engine, Plan, Result, RunError
+from pastalang.plan.plan import Hole
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.guide import Guide, NoEndingFits, State
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import DeadEnd, RunError
-from pastalang.runtime.result import Result
 from pastalang.runtime.sampling.confidence import Shares
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pastalang.program.types import Sampling
+from pastalang import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.runtime.sampling.sampler import (

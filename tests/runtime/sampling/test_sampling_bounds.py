@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from pastalang.program.types import Sampling
+from pastalang import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.tokens import MAX_RECENT, Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
