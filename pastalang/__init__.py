@@ -11,15 +11,12 @@
 Names are imported when they are first used, so `import pastalang` costs nothing.
 """
 
-from __future__ import annotations
-
-import sys
-from importlib import import_module
-from typing import TYPE_CHECKING
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from pastalang.bulk.rows import aextract_many as aextract_many
     from pastalang.bulk.rows import extract_many as extract_many
     from pastalang.compiler import check_path as check_path
@@ -154,11 +151,12 @@ __all__ = [*_HOMES]
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'pastalang' has no attribute '{name}'", name=name, obj=sys.modules[__name__])
-    found: object = getattr(import_module(home), name)
+        raise AttributeError(f"module 'pastalang' has no attribute '{name}'", name=name)
+    found: object = getattr(_import_module(home), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    """The public names: neither modules that have been imported, nor what this one is made with."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -39,7 +39,7 @@ from pastalang.runtime.call import IN_FLIGHT, ExtractOptions, check_in_flight, t
 from pastalang.runtime.errors import BadInputs, RunError, TooLong
 from pastalang.runtime.models.choice import default_model, revision_of
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName
-from pastalang.runtime.question import Question, question_of
+from pastalang.runtime.question import Question, question_about
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.result import Extraction, Result, Status
 from pastalang.values.json import JsonValue, write_json
@@ -115,7 +115,7 @@ class Task:
             return BadDocument(f"{document.origin}: {problem}" if document.origin else str(problem))
         texts = [value for value in found.values() if isinstance(value, str)]
         if texts and not any(text.strip() for text in texts):
-            return BadDocument(f"{document.origin}: its text is empty" if document.origin else "the text is empty")
+            return BadDocument(f"{document.origin}: the text is empty" if document.origin else "the text is empty")
         return found
 
     def _bound(self, record: Record) -> Iterator[tuple[str, Any]]:
@@ -141,7 +141,7 @@ def task_of_type(
     """
     if not text:
         raise BadInputs("name at least one text column")
-    question = question_of(type, "", {**(options or {}), "details": True})  # as for a call that returns an `Extraction`
+    question = question_about(type, {**(options or {}), "details": True})  # as for a call that returns an `Extraction`
     run = {name: value for name, value in question.options.items() if name != "details"}
     inputs = tuple(one for one in question.program.only_template.inputs if one.name == _TEXT)
     return Task(question.program, type, inputs, {_TEXT: tuple(text)}, id, run, question, max_tokens=max_tokens)

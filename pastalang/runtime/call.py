@@ -138,33 +138,36 @@ def check_names(
 
     `instead` says what to write for names that other libraries use, where a call differs from `run`.
     """
-    advice = {**_INSTEAD, **instead}
+    advice = {**HINTS_FOR_FOREIGN_OPTIONS, **instead}
     for name, value in given.items():
         if name in inputs:
             continue
+        kind = "unknown option or input" if inputs else "unknown option"
         if name in advice:
-            raise TypeError(f"there is no option `{name}`: {advice[name].format(name=name, value=_short(value))}")
+            raise TypeError(f"{kind} `{name}`: {advice[name].format(name=name, value=_short(value))}")
         hint = did_you_mean(name, [*options, *inputs])
-        owner = "no option and no input" if inputs else "no option"
-        raise TypeError(f"there is {owner} `{name}`" + (f"; did you mean `{hint}`?" if hint else ""))
+        if hint is None and (hint := did_you_mean(name, advice)) is not None:
+            told = advice[hint].format(name=hint, value=_short(value))
+            raise TypeError(f"{kind} `{name}`; did you mean `{hint}`? {told[:1].upper()}{told[1:]}")
+        raise TypeError(f"{kind} `{name}`" + (f"; did you mean `{hint}`?" if hint else ""))
 
 
-# What people write who come from other libraries, and what it is here.
-_SAMPLED: Final = "write `sampling=pastalang.Sampling({name}={value})`"
-_LIMITED: Final = (
+# Names that other libraries use, and what to write here.
+_HINT_SAMPLING: Final = "write `sampling=pastalang.Sampling({name}={value})`"
+_HINT_LIMIT: Final = (
     "every value has its own limit, in its type: `string(max=20)` in a program, "
     "`Annotated[str, pastalang.Tokens(20)]` in a model"
 )
-_VALIDATED: Final = "the type of the answer is `model=`"
-_TOLD: Final = "messages are part of a program; `extract` takes `instructions=`"
-_LOADED: Final = "it belongs to the model: `pastalang.Engine.load(..., {name}={value})`"
-_INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
+_HINT_MODEL: Final = "the type of the answer is `model=`"
+_HINT_PROMPT: Final = "messages are part of a program; `extract` takes `instructions=`"
+_HINT_LOAD: Final = "it belongs to the model: `pastalang.Engine.load(..., {name}={value})`"
+HINTS_FOR_FOREIGN_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "repetition_penalty"), _SAMPLED),
-        **dict.fromkeys(("max_tokens", "max_new_tokens", "max_length", "max_output_tokens"), _LIMITED),
-        **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _VALIDATED),
-        **dict.fromkeys(("prompt", "system", "system_prompt", "messages", "prompt_description"), _TOLD),
-        **dict.fromkeys(("device", "dtype", "cells", "limits", "prefix_cells", "packed"), _LOADED),
+        **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "repetition_penalty"), _HINT_SAMPLING),
+        **dict.fromkeys(("max_tokens", "max_new_tokens", "max_length", "max_output_tokens"), _HINT_LIMIT),
+        **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _HINT_MODEL),
+        **dict.fromkeys(("prompt", "system", "system_prompt", "messages", "prompt_description"), _HINT_PROMPT),
+        **dict.fromkeys(("device", "dtype", "cells", "limits", "prefix_cells", "packed"), _HINT_LOAD),
         **dict.fromkeys(("retries", "max_retries", "num_retries", "max_attempts"), "write `repair={value}`"),
         **dict.fromkeys(("random_seed", "random_state", "rng"), "write `seed=` with a whole number"),
         "stream": "call `stream` in place of `run`, which yields events",
@@ -174,10 +177,10 @@ _INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-_OF_CALLS: Final = "it belongs to a call: `engine.run(..., {name}={value})`"
-_NOT_LOADED: Final[Mapping[str, str]] = MappingProxyType(
+_HINT_CALL: Final = "it belongs to a call: `engine.run(..., {name}={value})`"
+_HINTS_FOR_LOAD: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **dict.fromkeys(OPTIONS, _OF_CALLS),
+        **dict.fromkeys(OPTIONS, _HINT_CALL),
         **dict.fromkeys(
             ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"),
             "it belongs to a call: `engine.run(..., sampling=pastalang.Sampling({name}={value}))`",
@@ -190,7 +193,7 @@ _NOT_LOADED: Final[Mapping[str, str]] = MappingProxyType(
 
 def check_load_names(given: Mapping[str, object], *, options: Sequence[str]) -> None:
     """Raises `TypeError` for a keyword that `Engine.load` does not have, with the right one."""
-    check_names(given, (), options=options, instead=_NOT_LOADED)
+    check_names(given, (), options=options, instead=_HINTS_FOR_LOAD)
 
 
 def merged_inputs(inputs: Any, named: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> Mapping[str, Any]:

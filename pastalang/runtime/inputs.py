@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
@@ -35,7 +36,7 @@ def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], 
         elif input.default is not None:
             values[input.name] = json.loads(input.default.json)
         else:
-            problems.append(f"the input `{input.name}` is missing: it is {_described(_type_of(input))}")
+            problems.append(f"missing input `{input.name}` ({_described(_type_of(input))})")
     if problems:
         raise BadInputs("\n".join(problems))
     return values
@@ -65,7 +66,7 @@ def _type_of(input: Input) -> InputType:
 
 def _unknown(name: object, declared: Mapping[str, Input]) -> str:
     hint = did_you_mean(name, declared) if isinstance(name, str) else None
-    return f"there is no input `{name}`" + (f"; did you mean `{hint}`?" if hint else "")
+    return f"unknown input `{name}`" + (f"; did you mean `{hint}`?" if hint else "")
 
 
 def _problems(path: str, value: Any, type: InputType, spell: Callable[[Any], str]) -> list[str]:
@@ -74,6 +75,10 @@ def _problems(path: str, value: Any, type: InputType, spell: Callable[[Any], str
             return [f"`{path}` has more than 4,000 digits, which is more than can be written"]
         case InputKind.MESSAGES:
             return _message_problems(path, value, spell)
+        case InputKind.TEXT if isinstance(value, str) and (half := _half_character(value)):
+            return [
+                f"`{path}` has half a character at {half.start()}: `{ascii(half.group())[1:-1]}` is one half of a pair"
+            ]
         case InputKind():
             return [] if _has_kind(value, type) else [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
         case OneOf(options=options):
@@ -128,7 +133,7 @@ def roles_of(messages: Any) -> tuple[Role, ...]:
 def _has_kind(value: Any, kind: InputKind) -> bool:
     match kind:
         case InputKind.TEXT:
-            return isinstance(value, str) and _is_unicode(value)
+            return isinstance(value, str) and _half_character(value) is None
         case InputKind.BOOLEAN:
             return isinstance(value, bool)
         case InputKind.INTEGER:
@@ -143,8 +148,9 @@ def _has_kind(value: Any, kind: InputKind) -> bool:
             assert_never(kind)
 
 
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def _half_character(text: str) -> re.Match[str] | None:
+    """The first lone surrogate of a text, which cannot be written in UTF-8."""
+    return re.search("[\ud800-\udfff]", text)
 
 
 def _described(type: InputType) -> str:

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from pastalang.interop import Examples, examples_of, extraction_program
 from pastalang.program.program import Program
-from pastalang.runtime.call import OPTIONS, check_names
+from pastalang.runtime.call import EXTRACT_DEFAULTS, OPTIONS, check_names
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.runtime.result import Extraction, Result
@@ -47,12 +47,18 @@ def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
     """Raises `TypeError` for a call that cannot be meant, `NotExpressible` for a type that cannot be decoded."""
     _check_type(type, text)
     _check_text(type, text)
+    return question_about(type, given, text=text)
+
+
+def question_about(type: Any, given: Mapping[str, Any], *, text: str = "") -> Question:
+    """`question_of` for texts that come later."""
+    _check_type(type, text)
     run_options = {name: value for name, value in given.items() if name in _RUN_OPTIONS}
     check_names(
-        {name: value for name, value in given.items() if name not in _RUN_OPTIONS},
-        _OWN_OPTIONS,
-        options=(*_RUN_OPTIONS, *_OWN_OPTIONS),
-        instead=_INSTEAD,
+        {name: value for name, value in given.items() if name not in EXTRACT_DEFAULTS},
+        (),
+        options=tuple(EXTRACT_DEFAULTS),
+        instead=_HINTS,
     )
     if given.get("keep_invalid") and not given.get("details"):
         raise BadInputs("with `keep_invalid` the value may be invalid: add `details=True`, and look at its problems")
@@ -68,16 +74,16 @@ def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
     return Question(type, program, inputs, run_options)
 
 
-_OWN_OPTIONS: Final = ("instructions", "context", "examples")
-_RUN_OPTIONS: Final = tuple(name for name in OPTIONS if name not in ("template", "model"))
-_INSTRUCTED: Final = "write `instructions={value}`"
-_FIRST: Final = "the type of the answer comes first: `extract(Model, text)`"
-_INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
+_RUN_OPTIONS: Final = tuple(name for name in OPTIONS if name in EXTRACT_DEFAULTS)
+_HINT_INSTRUCTIONS: Final = "write `instructions={value}`"
+_HINT_TYPE: Final = "the type of the answer comes first: `extract(Model, text)`"
+_HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        **dict.fromkeys(("prompt", "system", "system_prompt", "prompt_description", "instruction"), _INSTRUCTED),
+        **dict.fromkeys(("prompt", "system", "system_prompt", "prompt_description", "instruction"), _HINT_INSTRUCTIONS),
         **dict.fromkeys(("few_shot", "shots", "demos"), "write `examples=[(text, value), ...]`"),
         **dict.fromkeys(("documents", "background", "sources", "docs"), "write `context={value}`"),
-        **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _FIRST),
+        **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _HINT_TYPE),
+        "min_confidence": "write `details=True`, and look at `confidence`",
         "model": "an engine has its model already; `pastalang.extract` takes one by name",
         "template": "the program is made from the type; `run` takes a program and a template",
         "stream": "call `engine.stream` with `pastalang.from_model(Model)`, which yields events",
@@ -95,6 +101,10 @@ def _check_type(type: object, text: object) -> None:
     if isinstance(type, BaseModel):
         name = type.__class__.__name__
         raise TypeError(f"`extract` takes a class, not an instance of it: write `extract({name}, text)`")
+    if isinstance(type, Mapping):
+        raise TypeError(
+            "`extract` takes a type; for a JSON Schema, run `pastalang.from_schema(json.dumps(schema))` with an engine"
+        )
     raise TypeError(f"`extract` takes a type, such as a Pydantic model, not {type!r:.100}")
 
 
@@ -105,8 +115,10 @@ def _named(program: str | Path | Program) -> str:
 def _check_text(type: object, text: object) -> None:
     name = name_of_type(type)
     match text:
-        case str():
+        case str() if text.strip():
             return
+        case str():
+            raise BadInputs("the text is empty")
         case Path():
             advice = 'pass what the file contains: `path.read_text(encoding="utf-8")`'
         case bytes():
@@ -127,7 +139,8 @@ def _texts(context: object) -> list[str]:
 
 
 def _kind(text: object) -> str:
-    return "None" if text is None else f"a {type(text).__name__}"
+    name = type(text).__name__
+    return "None" if text is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 _MOST_FORMS: Final = 64

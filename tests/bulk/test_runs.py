@@ -234,7 +234,7 @@ def test_a_stopped_run_commits_what_is_in_flight(tmp_path: Path, suffix: str) ->
 def test_a_document_that_fails_ends_the_run_if_asked_to(tmp_path: Path) -> None:
     source = tmp_path / "docs.jsonl"
     source.write_text('"a"\n"b"\n"c"\n""\n"d"\n', encoding="utf-8")
-    with pytest.raises(Stopped, match=r"docs.jsonl:4: its text is empty"):
+    with pytest.raises(Stopped, match=r"docs.jsonl:4: the text is empty"):
         run(source, tmp_path / "out.jsonl", stop_on_error=True)
     assert run(source, tmp_path / "out.jsonl").resumed == 3
     with pytest.raises(Stopped, match=r"1 of 4 documents failed, 25.0%, and the most that is allowed is 10.0%"):

@@ -137,9 +137,9 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
     Path("bad.jsonl").write_text('"a"\n\n{"text": ""}\n"b"\nnot json\n', encoding="utf-8")
     result = run(TYPE, "bad.jsonl", "-o", "out.jsonl", "--model", model)
     assert result.exit_code == 0 and "4 in out.jsonl: 2 ok, 2 error" in result.stdout
-    assert [row["_error"] for row in rows("out.jsonl")][1] == "bad.jsonl:3: its text is empty"
+    assert [row["_error"] for row in rows("out.jsonl")][1] == "bad.jsonl:3: the text is empty"
     stopped = run(TYPE, "bad.jsonl", "-o", "b.jsonl", "--model", model, "--on-error", "stop")
-    assert stopped.exit_code == 1 and "bad.jsonl:3: its text is empty (error)\n1 row is safe in" in stopped.stderr
+    assert stopped.exit_code == 1 and "bad.jsonl:3: the text is empty (error)\n1 row is safe in" in stopped.stderr
     assert stopped.stderr.rstrip().endswith("call the same command with --resume and --on-error row")
     too_many = run(TYPE, "bad.jsonl", "-o", "c.jsonl", "--model", model, "--max-error-rate", 0.4)
     assert too_many.exit_code == 1 and "2 of 4 documents failed, 50.0%" in too_many.stderr

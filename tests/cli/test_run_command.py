@@ -184,12 +184,12 @@ def test_inputs_come_from_pairs_and_files(program: Path, model: Path, tmp_path: 
 def test_a_missing_input_is_reported_before_a_model_is_loaded(program: Path, model: Path, tmp_path: Path) -> None:
     for name in ("config.json", "model.safetensors", "tokenizer.json"):  # no model, but nothing shows it before loading
         (tmp_path / name).write_text("{}", encoding="utf-8")
-    assert refused(1, program, "--model", tmp_path) == "the input `title` is missing: it is text\n"
+    assert refused(1, program, "--model", tmp_path) == "missing input `title` (text)\n"
 
 
 def test_a_misspelled_input_is_reported_with_the_right_name(program: Path, model: Path) -> None:
     message = refused(1, program, "--model", model, "--input", "titel=x")
-    assert "there is no input `titel`; did you mean `title`?" in message
+    assert "unknown input `titel`; did you mean `title`?" in message
 
 
 def test_an_input_of_the_wrong_type_is_reported(program: Path, model: Path) -> None:
@@ -223,13 +223,13 @@ def test_all_problems_of_the_inputs_are_reported_together(program: Path, model: 
     assert refused(1, program, "--model", model, *words).splitlines() == [
         "the input `title` is given twice",
         "the input `stars` has to be JSON, and `[` is not",
-        "there is no input `colour`",
+        "unknown input `colour`",
     ]
     file = tmp_path / "inputs.json"
     file.write_text('{"stars": "many", "brand": 1}', encoding="utf-8")
     assert refused(3, program, "--model", model, "--inputs", file, "-i", "title=@nofile").splitlines() == [
         "there is no file nofile",
-        "there is no input `brand`",
+        "unknown input `brand`",
         '`stars` has to be an integer, not "many"',
     ]
 

@@ -54,7 +54,7 @@ def test_what_is_not_given_has_its_default() -> None:
 def test_a_name_that_is_no_option_is_told_with_the_right_one() -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
     program = compile("template t()\nassistant json {a: boolean}")
-    with pytest.raises(TypeError, match="there is no option `sed`; did you mean `seed`"):
+    with pytest.raises(TypeError, match="unknown option `sed`; did you mean `seed`"):
         engine.run(program, {}, sed=1)  # type: ignore[call-arg]
 
 
@@ -228,7 +228,7 @@ class Record(BaseModel):
         (
             lambda engine: engine.run(TITLE, title="a", temperature=0.7),
             TypeError,
-            "there is no option `temperature`: write `sampling=pastalang.Sampling(temperature=0.7)`",
+            "unknown option or input `temperature`: write `sampling=pastalang.Sampling(temperature=0.7)`",
         ),
         (
             lambda engine: engine.run(TITLE, title="a", max_tokens=9),
@@ -242,7 +242,7 @@ class Record(BaseModel):
         (
             lambda engine: engine.run(TITLE, tilte="a"),
             TypeError,
-            "no option and no input `tilte`; did you mean `title`",
+            "unknown option or input `tilte`; did you mean `title`",
         ),
         (
             lambda engine: engine.run(TITLE, "a"),
@@ -260,7 +260,7 @@ class Record(BaseModel):
             "it belongs to a call: `engine.run(..., seed=3)`",
         ),
         (lambda engine: engine.load("pasta-mini", torch_dtype="auto"), TypeError, "write `dtype='auto'`"),
-        (lambda engine: engine.load("pasta-mini", cell=9), TypeError, "no option `cell`; did you mean `cells`?"),
+        (lambda engine: engine.load("pasta-mini", cell=9), TypeError, "unknown option `cell`; did you mean `cells`?"),
         (lambda engine: engine.run(TITLE, {"title": "a"}, title="b"), BadInputs, "`title` is passed twice"),
         (lambda engine: engine.run(Record, title="a"), TypeError, "write `extract(Record, text)`"),
         (lambda engine: engine.run("template t()\n", title="a"), TypeError, "pastalang.compile"),

