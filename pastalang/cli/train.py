@@ -6,6 +6,7 @@ import math
 import os
 import tomllib
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -358,7 +359,7 @@ def _options(context: typer.Context) -> dict[str, Any]:
             continue
         if (isinstance(value, Path) and str(value) != "-") or (name == "model" and Path(value).is_dir()):
             value = Path(value).absolute()
-        found[name.replace("_", "-")] = value
+        found[name.replace("_", "-")] = value.value if isinstance(value, Enum) else value
     return found
 
 
