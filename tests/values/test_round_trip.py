@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -12,9 +13,15 @@ from pydantic import BaseModel, Field, create_model
 
 import pastalang
 from pastalang import NotExpressible
+from pastalang.program import types as t
+from pastalang.program.program import JsonBody
+from pastalang.values.conversion import Converted
+from pastalang.values.fit import find_mismatches
+from pastalang.values.json import JsonValue
 from pastalang.values.pydantic.from_core import type_of_model
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.to_source import program_source
+from tests.properties.hole_types import NAMED, TYPES, near
 from tests.work import calls_of
 
 
@@ -119,3 +126,26 @@ def test_a_type_that_doubles_at_every_level_is_refused_at_once() -> None:
 
         refused()
         assert calls_of(refused) < 100_000
+
+
+@settings(max_examples=30)
+@given(models())
+def test_a_model_and_the_text_of_its_program_are_the_same_program(model: type[BaseModel]) -> None:
+    program = pastalang.from_model(model)
+    written = pastalang.compile(program.source.text, name=program.source.name)
+    assert replace(program, notes=()) == written
+
+
+@settings(max_examples=100)
+@given(st.data(), TYPES)
+def test_a_type_and_its_text_accept_the_same_values(data: st.DataObject, type: t.Type) -> None:
+    whole = t.Object((t.Field("answer", type), t.Field("other", t.String())))
+    try:
+        program = pastalang.compile(program_source(Converted(whole, NAMED), name="record"))
+    except (NotExpressible, pastalang.ProgramError):  # the rules of programs are checked in one place, on the text
+        return
+    body = program.only_template.messages[-1].body
+    assert isinstance(body, JsonBody)
+    for value in data.draw(st.lists(near(type), max_size=5)):
+        answer: JsonValue = {"answer": value, "other": ""}
+        assert bool(find_mismatches(whole, answer, NAMED)) == bool(find_mismatches(body.type, answer, program.types))
