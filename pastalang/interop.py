@@ -109,7 +109,7 @@ def schema_of(program: Program, *, template: str | None = None) -> Document:
 
 
 def _names_a_file(text: str) -> bool:
-    """Whether it is rather the name of a file than JSON, which has braces or is one word."""
+    """Returns True if it is rather the name of a file than JSON, which has braces or is one word."""
     return text.endswith((".json", ".yaml", ".yml")) and not text.lstrip().startswith(("{", "[", '"'))
 
 

@@ -35,8 +35,8 @@ from pastalang.values.lengths import has_numbers, lower_bound, upper_bound
 from pastalang.values.one_hole import QUOTE_TOKENS, limit_without_text
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS
-from pastalang.values.schema.guard import find_hostile, find_in_schemas
-from pastalang.values.schema.importer import is_endless, opaque_problem
+from pastalang.values.schema.guard import find_in_schemas, find_unsafe
+from pastalang.values.schema.importer import has_no_finite_value, opaque_problem
 from pastalang.values.schema.keywords import modern
 from pastalang.values.schema.split import split_text
 
@@ -419,9 +419,9 @@ def document_problem(document: JsonValue) -> Mismatch | None:
     if document is False:
         return Mismatch(("#",), "`false` accepts no value")
     problem = (
-        find_hostile(document)
+        find_unsafe(document)
         or find_in_schemas(document, opaque_problem)
-        or (("", "requires itself, so no value can end") if is_endless(document) else None)
+        or (("", "requires itself, so no value can end") if has_no_finite_value(document) else None)
     )
     return None if problem is None else Mismatch((f"#{problem[0]}",), problem[1])
 

@@ -175,7 +175,7 @@ class _Run:
         while not self._request.is_over:
             self._step()
         if self._request.error is not None:
-            raise _in_our_words(self._request.error)
+            raise _translate_json_error(self._request.error)
         self.check()
         recording = self._recording
         labels = np.full(len(recording.tokens), IGNORED, dtype=np.int32)
@@ -266,7 +266,7 @@ class _Lesson(_Run):
         try:
             answers, is_stacked = answers_of(self._request)
         except RunError as problem:
-            raise _in_our_words(problem) from problem
+            raise _translate_json_error(problem) from problem
         for answer, thought in zip(answers, self._answer.thoughts, strict=False):
             if answer.thinking != thought:
                 raise BadRow("`thinking` reaches its limit of tokens before it is closed: the thought would be cut")
@@ -282,7 +282,7 @@ class _Lesson(_Run):
             raise BadRow("the value cannot be written as the plan asks: another one comes out")
 
 
-def _in_our_words(error: RunError) -> BadRow:
+def _translate_json_error(error: RunError) -> BadRow:
     return BadRow(error.reason if not error.field else f"`{error.field}`: {error.reason}")
 
 

@@ -249,8 +249,8 @@ def _fields_of(pieces: Iterable[p.Piece]) -> Iterator[t.Field]:
                 yield t.Field(name, type)
             case p.Async(body=body):
                 yield from _fields_of(body)
-            case p.Fork(name=name, minimum=least, maximum=most, body=body):
-                yield t.Field(name, t.Array(shape_of_text(body), least, most))
+            case p.Fork(name=name, minimum=minimum, maximum=maximum, body=body):
+                yield t.Field(name, t.Array(shape_of_text(body), minimum, maximum))
             case p.Each(name=name, body=body):
                 yield t.Field(name, t.Array(shape_of_text(body)))
             case p.Text() | p.InputValue() | p.ItemNumber() | p.Promise() | p.Sync() | p.For() | p.If():
@@ -466,20 +466,20 @@ def _counts(type: t.Array | t.Map, noun: str, *, unique: bool = False) -> str:
     return said or (kind if unique else "")
 
 
-def _between(least: int | None, most: int | None, noun: str) -> str:
-    match least, most:
+def _between(minimum: int | None, maximum: int | None, noun: str) -> str:
+    match minimum, maximum:
         case None, None:
             return ""
         case int(), None:
-            return f"at least {counted(least, noun)}"
+            return f"at least {counted(minimum, noun)}"
         case None, int():
-            return f"at most {counted(most, noun)}"
-        case _ if least == most:
-            assert most is not None
-            return f"exactly {counted(most, noun)}"
+            return f"at most {counted(maximum, noun)}"
+        case _ if minimum == maximum:
+            assert maximum is not None
+            return f"exactly {counted(maximum, noun)}"
         case _:
-            assert most is not None
-            return f"{least:,} to {counted(most, noun)}"
+            assert maximum is not None
+            return f"{minimum:,} to {counted(maximum, noun)}"
 
 
 def _bounds_in_prompt(type: t.Integer | t.Number) -> str:

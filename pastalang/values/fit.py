@@ -319,7 +319,7 @@ class _Fitting:
         return near[0] if len(near) == 1 else (value, _unexpected(type, value))
 
     def is_near(self, arm: t.Type, value: JsonValue) -> bool:
-        """Whether the arm takes values of this kind, so that its mismatches say more than those of the union."""
+        """Returns True if the arm takes values of this kind: then its mismatches say more than those of the union."""
         match self.resolve(arm.name) if isinstance(arm, t.Named) else arm:
             case t.Object() | t.Map():
                 return isinstance(value, dict)
@@ -412,11 +412,11 @@ def _spelling_mismatches(type: t.Type, pattern: str, text: str) -> Mismatches:
     return () if patterns.matches(pattern, text) else _one(f"expected {describe(type)}, found {_shown(text)}")
 
 
-def _count_mismatches(count: int, least: int, most: int | None, noun: str) -> Mismatches:
-    if count < least:
-        return _one(f"has {counted(count, noun)}; at least {least} must be there")
-    if most is not None and count > most:
-        return _one(f"has {counted(count, noun)}; at most {most} may be there")
+def _count_mismatches(count: int, minimum: int, maximum: int | None, noun: str) -> Mismatches:
+    if count < minimum:
+        return _one(f"has {counted(count, noun)}; at least {minimum} must be there")
+    if maximum is not None and count > maximum:
+        return _one(f"has {counted(count, noun)}; at most {maximum} may be there")
     return ()
 
 
@@ -444,7 +444,7 @@ def _sorted(value: JsonValue) -> JsonValue:
 
 
 def _nests_too_deep(value: JsonValue) -> bool:
-    """Whether the value exceeds the limit of nesting. Goes level by level: recursion waits until the depth is known."""
+    """Returns True if the value nests too deep. Goes level by level: recursion waits until the depth is known."""
     level: list[JsonValue] = [value]
     for _ in range(limits.MAX_JSON_NESTING + 1):
         level = [
@@ -547,7 +547,7 @@ def _format_check(pattern: str) -> Any:
 
 
 def _is_regex(value: object) -> bool:
-    """Whether a text is an expression of ECMA 262, as far as Python knows. What only Python knows is none."""
+    """Returns True if a text is an expression of ECMA 262, as far as Python knows. What only Python knows is none."""
     if not isinstance(value, str):
         return True
     try:

@@ -39,7 +39,7 @@ def parse_json(text: str) -> JsonValue:
     except json.JSONDecodeError as error:
         if not text.strip():
             raise NotJson("not JSON: nothing is written there") from None
-        raise NotJson(_in_our_words(error.msg), error.pos, text) from None
+        raise NotJson(_translate_json_error(error.msg), error.pos, text) from None
     except _Unplaced as problem:
         raise NotJson(problem.reason, _offset_of(problem.wanted, text), text) from None
     _check_surrogates(text, value)
@@ -212,14 +212,14 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 
-def check_nesting(text: str, most: int = limits.MAX_JSON_NESTING) -> None:
+def check_nesting(text: str, max_depth: int = limits.MAX_JSON_NESTING) -> None:
     """Raises `NotJson` if brackets nest too deep. Counts them without recursion, before the decoder recurses."""
     depth = 0
     for found in re.finditer(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', text, re.DOTALL):
         if found[0] in "[{":
             depth += 1
-            if depth > most:
-                raise NotJson(f"brackets nest more than {most} deep", found.start(), text)
+            if depth > max_depth:
+                raise NotJson(f"brackets nest more than {max_depth} deep", found.start(), text)
         elif found[0] in "]}":
             depth -= 1
 
@@ -260,7 +260,7 @@ def _check_surrogates(text: str, value: JsonValue) -> None:
         raise NotJson("a string holds half of a surrogate pair") from None
 
 
-def _in_our_words(message: str) -> str:
+def _translate_json_error(message: str) -> str:
     return f"not JSON: {message[:1].lower()}{message[1:]}"
 
 

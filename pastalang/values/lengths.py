@@ -57,10 +57,10 @@ def min_length(type: t.Type) -> int:
 
 def _min_structure_length(type: t.Type) -> int:
     match type:
-        case t.Array(item=item, min_items=least):
-            return _row(least, min_length(item))
-        case t.Map(value=value, min_items=least):
-            return _row(least, _QUOTES + 2 + min_length(value))
+        case t.Array(item=item, min_items=minimum):
+            return _row(minimum, min_length(item))
+        case t.Map(value=value, min_items=minimum):
+            return _row(minimum, _QUOTES + 2 + min_length(value))
         case t.Tuple(items=items):
             return _row(len(items), 0) + sum(map(min_length, items))
         case t.Object(fields=fields):
@@ -116,8 +116,8 @@ def max_length(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: 
             return _TEMPORAL_BYTES[kind] + (2 if quoted else 0)
         case t.Uuid():
             return _UUID_BYTES + (2 if quoted else 0)
-        case t.Array(item=item, max_items=most):
-            return None if most is None else _repeated(max_length(item, types), most)
+        case t.Array(item=item, max_items=maximum):
+            return None if maximum is None else _repeated(max_length(item, types), maximum)
         case t.Tuple(items=items):
             return _bracketed([max_length(item, types) for item in items])
         case t.Object(fields=fields):
@@ -157,7 +157,7 @@ def default_max_tokens(
 
 
 def has_open_structure(type: t.Type) -> bool:
-    """Whether the limit of a hole of this type depends on the defaults of lists."""
+    """Returns True if the limit of a hole of this type depends on the defaults of lists."""
     match type:
         case t.Array() | t.Tuple() | t.Map() | t.Schema() | t.Anything():
             return type.max_tokens is None
@@ -177,7 +177,7 @@ def declared_max_tokens(type: t.Type) -> int | None:
 
 
 def is_finite(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> bool:
-    """Whether the type is a closed list of values that a program spells out (literals, booleans, null)."""
+    """Returns True if the type is a closed list of values that a program spells out (literals, booleans, null)."""
     match type:
         case t.Boolean() | t.Null() | t.Literal():
             return True
@@ -282,8 +282,8 @@ _LONGEST_URL: Final = 2_083
 def _usual_string_tokens(type: t.String, usual: int) -> int:
     """A limit of characters raises the default once that many characters take more tokens, its quote included. It
     lowers the default to the bytes of that many characters, and a pattern to those of its longest text."""
-    most = None if type.format == "url" and type.max_chars == _LONGEST_URL else type.max_chars
-    asked = usual if most is None else max(usual, most // limits.CHARS_PER_TOKEN + 2)
+    maximum = None if type.format == "url" and type.max_chars == _LONGEST_URL else type.max_chars
+    asked = usual if maximum is None else max(usual, maximum // limits.CHARS_PER_TOKEN + 2)
     longest = longest_string(type)
     return max(asked if longest is None else min(asked, longest), min_length(type))
 
@@ -316,8 +316,8 @@ def _max_string_length(type: t.String, *, quoted: bool) -> int | None:
     matching = (type.pattern, None if type.format is None else FORMATS[type.format].pattern)
     widths = (patterns.width(pattern) for pattern in matching if pattern is not None)
     characters = (type.max_chars, *(width[1] for width in widths if width is not None))
-    most = min((one for one in characters if one is not None), default=None)
-    found = None if most is None else _quoted_bytes(most, quoted=quoted)
+    maximum = min((one for one in characters if one is not None), default=None)
+    found = None if maximum is None else _quoted_bytes(maximum, quoted=quoted)
     plain = None if type.pattern is None else _max_pattern_length(type.pattern, quoted=quoted)
     return min((one for one in (found, plain) if one is not None), default=None)
 
@@ -412,8 +412,8 @@ def _has_value(type: t.Type, with_value: set[str]) -> bool:
             return all(_has_value(field.type, with_value) for field in fields)
         case t.Tuple(items=items):
             return all(_has_value(item, with_value) for item in items)
-        case t.Array(item=item, min_items=least) | t.Map(value=item, min_items=least):
-            return least == 0 or _has_value(item, with_value)
+        case t.Array(item=item, min_items=minimum) | t.Map(value=item, min_items=minimum):
+            return minimum == 0 or _has_value(item, with_value)
         case (
             t.String() | t.Integer() | t.Number() | t.Boolean() | t.Null() | t.Literal() | t.Regex() | t.Temporal()
             | t.Uuid() | t.Verbatim() | t.Schema() | t.Anything()
@@ -461,7 +461,7 @@ def _count_texts(pattern: str) -> int | None:
 
 
 def has_numbers(type: t.Integer | t.Number) -> bool:
-    """Whether a number within the bounds exists; with a step, whether a multiple of it does."""
+    """Returns True if a number within the bounds exists; with a step, whether a multiple of it does."""
     low, high = lower_bound(type), upper_bound(type)
     if low is None or high is None:
         return True
@@ -493,20 +493,20 @@ def _bounds(included: int | Decimal | None, excluded: int | Decimal | None) -> l
 
 
 def leaves_choice(type: t.Type) -> bool:
-    """Whether at least two values of the type are certain, so that the model has something to decide."""
+    """Returns True if at least two values of the type are certain, so that the model has something to decide."""
     match type:
         case t.Literal() | t.Null() | t.Verbatim() | t.Regex() | t.Schema() | t.Named():
             return False
         case t.Boolean() | t.Temporal() | t.Uuid() | t.Anything():
             return True
-        case t.String(max_chars=most, pattern=pattern, format=form):
-            return most != 0 and pattern is None and form is None
+        case t.String(max_chars=maximum, pattern=pattern, format=form):
+            return maximum != 0 and pattern is None and form is None
         case t.Integer() | t.Number():
             return type.multiple_of is None and _is_wide(type)
-        case t.Array(item=item, min_items=least, max_items=most):
-            return most != 0 and (least != most or leaves_choice(item))
-        case t.Map(key_pattern=pattern, max_items=most):
-            return most != 0 and pattern is None
+        case t.Array(item=item, min_items=minimum, max_items=maximum):
+            return maximum != 0 and (minimum != maximum or leaves_choice(item))
+        case t.Map(key_pattern=pattern, max_items=maximum):
+            return maximum != 0 and pattern is None
         case t.Tuple(items=items):
             return any(leaves_choice(item) for item in items)
         case t.Object(fields=fields):
@@ -518,7 +518,7 @@ def leaves_choice(type: t.Type) -> bool:
 
 
 def _is_wide(type: t.Integer | t.Number) -> bool:
-    """Whether at least two integers lie between the bounds."""
+    """Returns True if at least two integers lie between the bounds."""
     lows = [bound for bound in (type.minimum, type.exclusive_minimum) if bound is not None]
     highs = [bound for bound in (type.maximum, type.exclusive_maximum) if bound is not None]
     return not lows or not highs or Decimal(min(highs)) - Decimal(max(lows)) >= 3

@@ -40,7 +40,7 @@ def limited_strings(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> tup
 
 
 def is_always_one_hole(type: t.Type) -> bool:
-    """Whether a value of the type is always decoded as one hole."""
+    """Returns True if a value of the type is always decoded as one hole."""
     if isinstance(type, t.Array) and type.max_tokens is None:
         return not isinstance(type.item, t.Object) and not any(isinstance(p, t.Object) for p in _inside(type, NO_TYPES))
     return isinstance(type, t.Array | t.Tuple | t.Map)
@@ -123,18 +123,18 @@ def _ambiguous_bracket(arms: list[t.Type], types: Mapping[str, t.Type]) -> t.Typ
 
 
 def opens(type: t.Type, *, is_object: bool) -> bool:
-    """Whether a value of the type may begin with a brace (`is_object`) or with a bracket."""
+    """Returns True if a value of the type may begin with a brace (`is_object`) or with a bracket."""
     return ("object" if is_object else "array") in json_kinds(type)
 
 
 def may_be_null(type: t.Type) -> bool:
-    """Whether null is a value of the type. Recursive types are not looked into."""
+    """Returns True if null is a value of the type. Recursive types are not looked into."""
     arms = arms_of(type, NO_TYPES)
     return any(isinstance(arm, t.Null | t.Anything) or arm == t.Literal(None) for arm in arms)
 
 
 def may_be_text(type: t.Type) -> bool:
-    """Whether a value of the type may begin with a quote."""
+    """Returns True if a value of the type may begin with a quote."""
     return "string" in json_kinds(type)
 
 
@@ -170,7 +170,7 @@ class UniquePlaces:
         return bool(self.places)
 
     def must_differ(self, path: JsonPath) -> bool:
-        """Whether the items of an array at the path must differ."""
+        """Returns True if the items of an array at the path must differ."""
         at: int | None = 0
         for step in path:
             if at is None or not self.places:

@@ -43,7 +43,7 @@ def from_outlines(term: Any, *, name: str = "this type") -> Converted:
 
 
 def is_term(value: object) -> bool:
-    """Whether outlines defines the value's class. Does not import outlines, which takes a second."""
+    """Returns True if outlines defines the value's class. Does not import outlines, which takes a second."""
     return any(cls.__module__.partition(".")[0] == "outlines" for cls in type(value).__mro__)
 
 

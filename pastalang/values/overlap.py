@@ -1,4 +1,4 @@
-"""Whether types or patterns can share a value, and the key that distinguishes the objects of a union."""
+"""Returns True if types or patterns can share a value, and the key that distinguishes the objects of a union."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def path_text(path: Iterable[str | int]) -> str:
 
 
 def is_plain_key(key: str) -> bool:
-    """Whether a key needs no quotes in a path."""
+    """Returns True if a key needs no quotes in a path."""
     return key.isidentifier() or (bool(key) and all(letter.isalnum() or letter in "_-" for letter in key))
 
 
@@ -51,12 +51,12 @@ def steps_of(pattern: str) -> list[str]:
 
 
 def is_mark(step: str) -> bool:
-    """Whether a step only keeps two names apart, and leads nowhere."""
+    """Returns True if a step only keeps two names apart, and leads nowhere."""
     return step.startswith(("(", "#"))
 
 
 def is_inside(pattern: str, outer: str) -> bool:
-    """Whether a plan's name is that of a value, or of a part of it."""
+    """Returns True if a plan's name is that of a value, or of a part of it."""
     return pattern.startswith(outer) and pattern[len(outer) : len(outer) + 1] in ("", ".", "[", "(", "#")
 
 

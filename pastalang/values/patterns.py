@@ -165,7 +165,7 @@ def width(pattern: str) -> tuple[int, int | None] | None:
 
 
 def is_spelled_plainly(pattern: str) -> bool:
-    """Whether every character that can match is one byte, in JSON too: printable ASCII without `"` and `\\`."""
+    """Returns True if every character that can match is one byte, in JSON too: printable ASCII without `"` and `\\`."""
     ranges = [one for place in characters(parse_regex(pattern)) for one in place]
     return all(
         low >= 0x20 and high < 0x7F and not any(low <= ord(escaped) <= high for escaped in '"\\')
@@ -184,7 +184,7 @@ def escaped(text: str) -> str:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the whole text matches, in time linear in the text."""
+    """Returns True if the whole text matches, in time linear in the text."""
     return _matcher(pattern)(text)
 
 

@@ -73,12 +73,12 @@ def parts_of(text: str, at: QuoteUnit) -> list[str]:
 
 
 def can_quote(text: str, at: QuoteUnit) -> bool:
-    """Whether the text has anything to quote."""
+    """Returns True if the text has anything to quote."""
     return bool(places_of(text, at).ends)
 
 
 def is_quotation(span: str, text: str, at: QuoteUnit) -> bool:
-    """Whether `span` stands somewhere in the text from a beginning to an end."""
+    """Returns True if `span` stands somewhere in the text from a beginning to an end."""
     return next(occurrences_of(span, text, at), None) is not None
 
 
@@ -96,7 +96,7 @@ def occurrences_of(span: str, text: str, at: QuoteUnit) -> Iterator[int]:
 
 
 def quotes(type: t.Type, types: Mapping[str, t.Type]) -> bool:
-    """Whether the type, or a type inside it, quotes a text that is known only when a program runs."""
+    """Returns True if the type, or a type inside it, quotes a text that is known only when a program runs."""
     return bool(quoted_sources(type, types))
 
 

@@ -164,7 +164,7 @@ def _running(
 
 
 def is_plain(type: t.Type) -> bool:
-    """Whether running text holds the value as it is; values with structure are spelled as JSON."""
+    """Returns True if running text holds the value as it is; values with structure are spelled as JSON."""
     match type:
         case t.Union(arms=arms):
             return all(map(is_plain, arms))
@@ -235,7 +235,7 @@ def is_structured(type: t.Type) -> bool:
 
 
 def has_threads(type: t.Type) -> bool:
-    """Whether the model opens threads somewhere in the value. Named types are not looked into."""
+    """Returns True if the model opens threads somewhere in the value. Named types are not looked into."""
     return any(isinstance(part, t.String) and part.auto is not None for _, part in walk(type))
 
 
@@ -254,7 +254,7 @@ def choice_arms(union: t.Union) -> tuple[t.Type, ...]:
 
 
 def _is_choice(arms: list[Shape]) -> bool:
-    """Whether the first letters of the text decide the arm: no opening is empty, and none begins another one."""
+    """Returns True if the first letters of the text decide the arm: no opening is empty or begins another one."""
     openings = sorted(arm.opening for arm in arms)
     is_decided = all(openings) and not any(second.startswith(first) for first, second in pairwise(openings))
     return is_decided and any(arm.is_structured for arm in arms)

@@ -176,8 +176,8 @@ def _bounds(type: t.Integer | t.Number) -> Document:
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
-def _counts(noun: str, least: int, most: int | None) -> Document:
-    return {**({f"min{noun}": least} if least else {}), **({f"max{noun}": most} if most is not None else {})}
+def _counts(noun: str, minimum: int, maximum: int | None) -> Document:
+    return {**({f"min{noun}": minimum} if minimum else {}), **({f"max{noun}": maximum} if maximum is not None else {})}
 
 
 def _pointer_step(name: str) -> str:

@@ -215,13 +215,13 @@ def _scalar_node(type: t.Type) -> nodes.TypeNode:
     if isinstance(type, t.Plain):
         return _plain(_NAMES_OF_PLAIN_TYPES[type])
     match type:
-        case t.String(auto=t.AutoPolicy(value=tags), max_tokens=most):
+        case t.String(auto=t.AutoPolicy(value=tags), max_tokens=maximum):
             policy = _argument(None, nodes.PathValue((_name(tags),), _NOWHERE))
-            return nodes.NamedType(_name("auto"), (policy, *_tokens(most, "max")), _NOWHERE)
+            return nodes.NamedType(_name("auto"), (policy, *_tokens(maximum, "max")), _NOWHERE)
         case t.String():
             return nodes.NamedType(_name("string"), tuple(_string_arguments(type)), _NOWHERE)
-        case t.Regex(pattern=pattern, max_tokens=most):
-            return _regex_node(pattern, most)
+        case t.Regex(pattern=pattern, max_tokens=maximum):
+            return _regex_node(pattern, maximum)
         case t.Integer():
             return nodes.NamedType(_name("integer"), tuple(_number_arguments(type)), _NOWHERE)
         case t.Number():
@@ -230,16 +230,16 @@ def _scalar_node(type: t.Type) -> nodes.TypeNode:
             return _plain_literal(None)
         case t.Literal(value=value):
             return _plain_literal(value)
-        case t.Verbatim(source=source, max_tokens=most, at=at):
+        case t.Verbatim(source=source, max_tokens=maximum, at=at):
             path = _argument(None, nodes.PathValue(tuple(map(_name, source.split("."))), _NOWHERE))
             unit = _argument("at", nodes.StringValue(at.value, _NOWHERE))
             units = () if at is t.QuoteUnit.WORDS else (unit,)
-            return nodes.NamedType(_name("verbatim"), (path, *units, *_tokens(most, "max")), _NOWHERE)
-        case t.Schema(document=document, max_tokens=most):
+            return nodes.NamedType(_name("verbatim"), (path, *units, *_tokens(maximum, "max")), _NOWHERE)
+        case t.Schema(document=document, max_tokens=maximum):
             text = _argument(None, nodes.StringValue(document, _NOWHERE))
-            return nodes.NamedType(_name("schema"), (text, *_tokens(most, "max")), _NOWHERE)
-        case t.Anything(max_tokens=most):
-            return nodes.NamedType(_name("any"), _tokens(most, "max"), _NOWHERE)
+            return nodes.NamedType(_name("schema"), (text, *_tokens(maximum, "max")), _NOWHERE)
+        case t.Anything(max_tokens=maximum):
+            return nodes.NamedType(_name("any"), _tokens(maximum, "max"), _NOWHERE)
         case t.Array() | t.Tuple() | t.Map() | t.Object() | t.Union() | t.Named():
             raise AssertionError("structures are written by _Writer")
         case _:
@@ -278,16 +278,16 @@ def _number_arguments(type: t.Integer | t.Number) -> Iterable[nodes.Argument]:
     yield from _tokens(type.max_tokens)
 
 
-def _counts(least: int, most: int | None) -> tuple[nodes.Argument, ...]:
-    if most is None:
-        return (_argument("min", _number(least)),) if least else ()
-    if not least:
-        return (_argument("max", _number(most)),)
-    return (_argument(None, nodes.RangeValue(_number(least), _number(most), _NOWHERE)),)
+def _counts(minimum: int, maximum: int | None) -> tuple[nodes.Argument, ...]:
+    if maximum is None:
+        return (_argument("min", _number(minimum)),) if minimum else ()
+    if not minimum:
+        return (_argument("max", _number(maximum)),)
+    return (_argument(None, nodes.RangeValue(_number(minimum), _number(maximum), _NOWHERE)),)
 
 
-def _tokens(most: int | None, name: str = "max_tokens") -> tuple[nodes.Argument, ...]:
-    return () if most is None else (_argument(name, _number(most)),)
+def _tokens(maximum: int | None, name: str = "max_tokens") -> tuple[nodes.Argument, ...]:
+    return () if maximum is None else (_argument(name, _number(maximum)),)
 
 
 def _sampling(sampling: t.Sampling) -> tuple[nodes.Argument, ...]:
@@ -330,8 +330,8 @@ def _plain_literal(value: t.Scalar) -> nodes.LiteralType:
     return nodes.LiteralType(node, _NOWHERE)
 
 
-def _regex_node(pattern: str, most: int | None) -> nodes.RegexType:
-    return nodes.RegexType(nodes.RegexValue(pattern, _NOWHERE), _tokens(most, "max"), _NOWHERE)
+def _regex_node(pattern: str, maximum: int | None) -> nodes.RegexType:
+    return nodes.RegexType(nodes.RegexValue(pattern, _NOWHERE), _tokens(maximum, "max"), _NOWHERE)
 
 
 def _number(value: int | Decimal) -> nodes.NumberValue:

@@ -15,7 +15,7 @@ from pastalang.values.fit import to_plain
 from pastalang.values.json import parse_json
 from pastalang.values.overlap import may_share_a_text
 from pastalang.values.patterns import matches
-from pastalang.values.schema.guard import find_hostile
+from pastalang.values.schema.guard import find_unsafe
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.split import split, split_text
 
@@ -87,7 +87,7 @@ def test_what_is_enforced_and_what_is_checked_together_are_the_document(
 ) -> None:
     """Also where the rewriting is given up, after any number of steps."""
     exact = parse_json(json.dumps(document))
-    if find_hostile(exact) is not None:
+    if find_unsafe(exact) is not None:
         return
     found = split(exact, steps=steps)
     enforced = to_plain(found.enforced)

@@ -46,8 +46,8 @@ from pastalang.values.one_hole import (
     unenforced_limit,
     unique_places,
 )
-from pastalang.values.schema.guard import find_hostile
-from pastalang.values.schema.importer import is_endless
+from pastalang.values.schema.guard import find_unsafe
+from pastalang.values.schema.importer import has_no_finite_value
 
 _PLENTY: tuple[int, ...] = (-1,)  # stands for an ending that need not be known
 _LONG = 48  # tokens: a longer ending is not searched again for every token
@@ -595,7 +595,7 @@ def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
             document = parse_json(type.document)
         except NotJson as problem:
             raise GuideError(f"the schema cannot be read: {problem}") from problem
-        if find_hostile(document) is None and is_endless(document):
+        if find_unsafe(document) is None and has_no_finite_value(document):
             raise GuideError("the schema requires itself, so no value can end")
     elif empty := types_without_values(types):
         raise GuideError(f"`{empty[0]}` requires itself, so no value can end")

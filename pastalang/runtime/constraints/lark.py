@@ -37,7 +37,7 @@ from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.json import JsonValue, parse_json, spell, write_json
 from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, anchored, patterns_of, whole_pattern
 from pastalang.values.quotes import BORDER, can_quote, parts_of
-from pastalang.values.schema.guard import find_hostile
+from pastalang.values.schema.guard import find_unsafe
 from pastalang.values.schema.keywords import map_schemas
 from pastalang.values.schema.split import split_text, with_parts
 from pastalang.values.to_schema import Document, schema_of
@@ -240,7 +240,7 @@ class _Writer:
             return self.schema({})
         if not isinstance(document, dict):
             raise GuideError("the schema takes no value")
-        if (problem := find_hostile(document)) is not None:
+        if (problem := find_unsafe(document)) is not None:
             pointer, reason = problem
             raise GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
         found = map_schemas(split_text(text).enforced, readable)

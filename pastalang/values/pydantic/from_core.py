@@ -115,7 +115,7 @@ def _exact(value: JsonValue) -> Any:
 
 
 def is_type(found: object) -> bool:
-    """Whether it is a class, or a form such as `list[int]`, `A | B`, `Literal[...]`, `Annotated[...]`, a type alias.
+    """Returns True for a class, and for forms such as `list[int]`, `A | B`, `Literal[...]` and type aliases.
 
     A term of outlines and a compiled regular expression are types, too.
     """
@@ -467,13 +467,15 @@ def with_length(type: t.Type, function: Any) -> t.Type | None:
     if not isinstance(function, partial) or not str(function.func.__module__).startswith("pydantic."):
         return None
     name, given = function.func.__name__, function.keywords
-    least = given.get("min_length") if name == "min_length_validator" else None
-    most = given.get("max_length") if name == "max_length_validator" else None
-    if (least is None and most is None) or not isinstance(type, t.Array | t.Map):
+    minimum = given.get("min_length") if name == "min_length_validator" else None
+    maximum = given.get("max_length") if name == "max_length_validator" else None
+    if (minimum is None and maximum is None) or not isinstance(type, t.Array | t.Map):
         return None
-    if least is not None:
-        return replace(type, min_items=max(least, type.min_items))
-    return replace(type, max_items=most if type.max_items is None or most is None else min(most, type.max_items))
+    if minimum is not None:
+        return replace(type, min_items=max(minimum, type.min_items))
+    return replace(
+        type, max_items=maximum if type.max_items is None or maximum is None else min(maximum, type.max_items)
+    )
 
 
 def why_unhashable(schema: Mapping[str, Any] | None, definitions: Mapping[str, Mapping[str, Any]]) -> str | None:

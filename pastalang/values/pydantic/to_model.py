@@ -126,7 +126,7 @@ class _Building:
         return typing.Optional[joined] if t.Null() in others else joined  # noqa: UP045
 
     def is_tagged(self, union: t.Union) -> bool:
-        """Whether Pydantic accepts it as a tagged union: only objects, each with a string tag under its own name."""
+        """Returns True if Pydantic takes it as a tagged union: objects only, each with a string tag by its own name."""
         arms = [arm for arm in union.arms if arm != t.Null()]
         shapes = [self.types[arm.name] if isinstance(arm, t.Named) else arm for arm in arms]
         tags = [
@@ -222,8 +222,8 @@ def _annotated(annotation: Any, *metadata: Any) -> Any:
     return annotation
 
 
-def _lengths(least: int, most: int | None) -> Any:
-    return Field(min_length=least or None, max_length=most)
+def _lengths(minimum: int, maximum: int | None) -> Any:
+    return Field(min_length=minimum or None, max_length=maximum)
 
 
 def _bounds(type: t.Integer | t.Number, convert: Callable[[Any], Any]) -> Any:

@@ -30,7 +30,7 @@ Schema = Mapping[str, JsonValue]
 def are_disjoint(
     arms: Sequence[JsonValue], document: JsonValue, work: Work, *, together_with: Schema | None = None
 ) -> bool:
-    """Whether certainly no two of `arms` share a value. False if that takes too much work.
+    """Returns True if certainly no two of `arms` share a value. False if that takes too much work.
 
     The keywords `together_with` hold for each of them too. References lead into `document`.
     """
@@ -121,14 +121,14 @@ def _disjoint(left: _Conjunction, right: _Conjunction, depth: int = 0) -> bool:
 
 
 def _texts_disjoint(left: _Conjunction, right: _Conjunction) -> bool:
-    """Whether no text matches a pattern of each, or is one that the other lists."""
+    """Returns True if no text matches a pattern of each, or is one that the other lists."""
     mine, others = left.patterns(), right.patterns()
     left.work.spend(_STEPS_OF_PATTERNS * len(mine) * len(others))
     return any(not may_share_a_text(one, other) for one in mine for other in others)
 
 
 def _objects_disjoint(left: _Conjunction, right: _Conjunction, depth: int) -> bool:
-    """Whether a key that `left` requires makes them disjoint."""
+    """Returns True if a key that `left` requires makes them disjoint."""
     for key in left.required():
         if right.forbids(key):
             return True
@@ -177,7 +177,7 @@ def _kind(value: JsonValue) -> str:
 
 
 def _has_bases(document: JsonValue) -> bool:
-    """Whether a part has an identifier of its own, which changes the meaning of references."""
+    """Returns True if a part has an identifier of its own, which changes the meaning of references."""
     waiting: list[JsonValue] = [*document.values()] if isinstance(document, dict) else [document]
     while waiting:
         part = waiting.pop()

@@ -26,7 +26,7 @@ _UNRESOLVED: Final = {
 }
 
 
-def find_hostile(document: JsonValue) -> tuple[str, str] | None:
+def find_unsafe(document: JsonValue) -> tuple[str, str] | None:
     """The first problem as (JSON pointer, reason); None if the document is safe to read."""
     waiting = deque([_Place("", document, True, 0, document)])
     places = 0
@@ -49,8 +49,8 @@ def find_multiplied(document: JsonValue) -> tuple[str, str] | None:
     try:
         _Merged(document).count(document, "")
     except _TooMany as found:
-        most = f"{limits.MAX_SCHEMA_MERGED:,}"
-        return found.pointer, f"has more than {most} parts once its alternatives are written out, each with each"
+        maximum = f"{limits.MAX_SCHEMA_MERGED:,}"
+        return found.pointer, f"has more than {maximum} parts once its alternatives are written out, each with each"
     return None
 
 

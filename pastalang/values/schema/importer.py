@@ -39,7 +39,7 @@ from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, anchored, whole_pattern
 from pastalang.values.schema.disjoint import are_disjoint
-from pastalang.values.schema.guard import OWN_IDENTIFIER, Work, find_hostile, find_in_schemas, resolve, unescape
+from pastalang.values.schema.guard import OWN_IDENTIFIER, Work, find_in_schemas, find_unsafe, resolve, unescape
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
     CHECKED,
@@ -87,7 +87,7 @@ def type_of_schema(document: str | JsonValue, *, name: str = "Schema") -> Conver
             document = parse_json(document)
         except NotJson as problem:
             raise NotExpressible(name, [Mismatch((), str(problem))]) from None
-    hostile = find_hostile(document)
+    hostile = find_unsafe(document)
     if hostile is not None:
         raise NotExpressible(name, [_problem(*hostile)])
     return _convert(document, name)
@@ -100,7 +100,7 @@ def _convert(document: JsonValue, name: str) -> Converted:
         found = conversion.convert(document, "#")
     empty = types_without_values(conversion.types)
     if empty and not conversion.problems:
-        if is_endless(document):
+        if has_no_finite_value(document):
             conversion.problems.append(_problem(conversion.pointers[empty[0]], "requires itself, so no value can end"))
         else:  # a value can end only by leaving out a key, and an object type writes all its keys
             return _Conversion(document, conversion.root_name).as_one_hole()
@@ -111,8 +111,8 @@ def _convert(document: JsonValue, name: str) -> Converted:
     return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
 
 
-def is_endless(document: JsonValue) -> bool:
-    """Whether certainly no value can end, even without its optional keys."""
+def has_no_finite_value(document: JsonValue) -> bool:
+    """Returns True if certainly no value can end, even without its optional keys."""
     minimal = _Conversion(document, "Root", keep_optional=False)
     with suppress(NotExpressible), refuses_large_types(minimal.root_name):
         minimal.convert(document, "#")
@@ -222,7 +222,7 @@ class _Conversion:
         return arms[0] if len(arms) == 1 else t.Union(tuple(arms))
 
     def is_plain(self, schema: Keywords, constraints: set[str]) -> bool:
-        """Whether the schema uses at most one of `anyOf`, `oneOf` and `allOf`, and no other keywords with it."""
+        """Returns True if the schema has at most one of `anyOf`, `oneOf` and `allOf`, and no other keywords with it."""
         combined = constraints & {"anyOf", "oneOf", "allOf"}
         if combined == {"allOf"}:
             only = isinstance(schema["allOf"], list) and len(schema["allOf"]) == 1
@@ -292,7 +292,10 @@ class _Conversion:
         return different[0] if len(different) == 1 else t.Union(different, find_discriminator(different))
 
     def are_exclusive(self, parts: list[JsonValue], arms: list[t.Type]) -> bool:
-        """Whether certainly no two alternatives share a value. One without a `type` accepts more than its hole type."""
+        """Returns True if certainly no two alternatives share a value.
+
+        An alternative without a `type` accepts more than its hole type.
+        """
         return are_disjoint(parts, self.document, self.work) or (
             all(self.is_typed(part) for part in parts) and overlap(arms, self.types) is None
         )
@@ -310,15 +313,15 @@ class _Conversion:
     # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
     def array(self, schema: Keywords, pointer: str) -> t.Type:
-        least, most = _length(schema, "minItems") or 0, _length(schema, "maxItems")
-        if most is not None and least > most:
-            raise SchemaRefused("minItems", f"{least} is more than `maxItems` {most}")
+        minimum, maximum = _length(schema, "minItems") or 0, _length(schema, "maxItems")
+        if maximum is not None and minimum > maximum:
+            raise SchemaRefused("minItems", f"{minimum} is more than `maxItems` {maximum}")
         unique = schema.get("uniqueItems") is True
         prefix, rest, word = places(schema)
         if prefix is None:
             item = self.convert(schema.get("items", True), f"{pointer}/items")
-            return t.Array(item, least, most, unique=unique)
-        if unique or least != len(prefix) or (rest is not False and most != len(prefix)):
+            return t.Array(item, minimum, maximum, unique=unique)
+        if unique or minimum != len(prefix) or (rest is not False and maximum != len(prefix)):
             return self.opaque(schema, pointer)
         return t.Tuple(tuple(self.convert(part, f"{pointer}/{word}/{at}") for at, part in enumerate(prefix)))
 
@@ -373,23 +376,23 @@ class _Conversion:
         return t.Field(key, type, description=about if isinstance(about, str) else None, default=default)
 
     def map(self, schema: Keywords, pointer: str) -> t.Type:
-        least, most = _length(schema, "minProperties") or 0, _length(schema, "maxProperties")
-        if most is not None and least > most:
-            raise SchemaRefused("minProperties", f"{least} is more than `maxProperties` {most}")
+        minimum, maximum = _length(schema, "minProperties") or 0, _length(schema, "maxProperties")
+        if maximum is not None and minimum > maximum:
+            raise SchemaRefused("minProperties", f"{minimum} is more than `maxProperties` {maximum}")
         named, extra = schema.get("patternProperties"), schema.get("additionalProperties", True)
-        if extra is False and not named and not least:
+        if extra is False and not named and not minimum:
             return t.Object(())
         try:
             pattern = _key_pattern(schema.get("propertyNames", True))
         except SchemaRefused:
             return self.opaque(schema, pointer)
         if named is None:
-            return t.Map(self.convert(extra, f"{pointer}/additionalProperties"), pattern, least, most)
+            return t.Map(self.convert(extra, f"{pointer}/additionalProperties"), pattern, minimum, maximum)
         if not isinstance(named, dict) or len(named) != 1 or extra is not False or "propertyNames" in schema:
             return self.opaque(schema, pointer)
         ((search, part),) = named.items()
         value = self.convert(part, f"{pointer}/patternProperties/{search.replace('~', '~0').replace('/', '~1')}")
-        return t.Map(value, whole_pattern(search), least, most)
+        return t.Map(value, whole_pattern(search), minimum, maximum)
 
     # ── opaque parts ─────────────────────────────────────────────────────────────────
 
@@ -432,17 +435,17 @@ def _problem(pointer: str, reason: str) -> Mismatch:
 
 
 def _string_type(schema: Keywords) -> t.Type:
-    least, most = _length(schema, "minLength") or 0, _length(schema, "maxLength")
-    if most is not None and least > most:
-        raise SchemaRefused("minLength", f"{least} is more than `maxLength` {most}")
+    minimum, maximum = _length(schema, "minLength") or 0, _length(schema, "maxLength")
+    if maximum is not None and minimum > maximum:
+        raise SchemaRefused("minLength", f"{minimum} is more than `maxLength` {maximum}")
     pattern, format = schema.get("pattern"), schema.get("format")
     further = _second_pattern(schema)
     if isinstance(pattern, str) and pattern in _OWN_PATTERNS and format is None:
         found = _OWN_PATTERNS[pattern]
         if isinstance(found, t.String):
             whole = None if further is None else patterns.whole_pattern(further)
-            return t.String(min_chars=least, max_chars=most, pattern=whole, format=found.format)
-        if (least, most, further) == (0, None, None):
+            return t.String(min_chars=minimum, max_chars=maximum, pattern=whole, format=found.format)
+        if (minimum, maximum, further) == (0, None, None):
             return found
     name = None if format is None else _format(format)
     if name is not None and pattern == anchored(FORMATS[name].pattern):
@@ -450,9 +453,9 @@ def _string_type(schema: Keywords) -> t.Type:
     if further is not None:
         raise SchemaRefused("allOf", "two patterns of one string cannot be enforced together")
     whole = patterns.whole_pattern(pattern) if isinstance(pattern, str) else None
-    if (least, most, whole) == (0, None, None) and name in ("date", "uuid"):
+    if (minimum, maximum, whole) == (0, None, None) and name in ("date", "uuid"):
         return t.Temporal(t.Moment.DATE) if name == "date" else t.Uuid()
-    return t.String(min_chars=least, max_chars=most, pattern=whole, format=name)
+    return t.String(min_chars=minimum, max_chars=maximum, pattern=whole, format=name)
 
 
 def _integer_type(schema: Keywords) -> t.Type:
@@ -506,8 +509,12 @@ def _key_pattern(schema: JsonValue) -> str | None:
             known = _format(name)
             return None if known is None else FORMATS[known].pattern
         case _ if used <= {"minLength", "maxLength"}:
-            least, most = _length(schema, "minLength"), _length(schema, "maxLength")
-            return None if (least, most) == (None, None) else rf"[\s\S]{{{least or 0},{'' if most is None else most}}}"
+            minimum, maximum = _length(schema, "minLength"), _length(schema, "maxLength")
+            return (
+                None
+                if (minimum, maximum) == (None, None)
+                else rf"[\s\S]{{{minimum or 0},{'' if maximum is None else maximum}}}"
+            )
         case _:
             raise SchemaRefused("propertyNames", "may hold a pattern, a format, lengths, or the keys themselves")
 
@@ -556,7 +563,7 @@ def _format_name(name: JsonValue) -> str | None:
 
 
 def _is_remark_format(schema: Keywords) -> bool:
-    """Whether the schema names a format that the standard does not know, which has no effect on values."""
+    """Returns True if the schema names a format that the standard does not know, which has no effect on values."""
     name = schema.get("format")
     return name is not None and name not in {*STANDARD_FORMATS, *CHECKED_FORMATS, *REFUSED_FORMATS}
 
@@ -636,7 +643,7 @@ def _is_definition(reference: str) -> bool:
 
 
 def _repeats_definitions(type: t.Type, types: Mapping[str, t.Type], document: JsonValue) -> bool:
-    """Whether the parts that are one hole each, with copies of what they refer to, are far longer than the schema."""
+    """Returns True if the parts that are one hole, with copies of what they refer to, far exceed the schema."""
     parts = (part for one in (type, *types.values()) for _, part in walk(one))
     copies = sum(map(len, {part.document for part in parts if isinstance(part, t.Schema)}))
     return copies > limits.MAX_SCHEMA_COPIES * max(len(write_json(document)), limits.SMALL_SCHEMA_BYTES)

@@ -101,12 +101,12 @@ REFUSED_FORMATS: Final = frozenset({"idn-email", "idn-hostname"})
 
 
 def is_constraint(keyword: str) -> bool:
-    """Whether the keyword constrains values. An unknown keyword is a remark, as in the standard."""
+    """Returns True if the keyword constrains values. An unknown keyword is a remark, as in the standard."""
     return keyword in _CONSTRAINTS
 
 
 def is_refused(keyword: str) -> bool:
-    """Whether the keyword is refused. A misspelt constraint is refused too, because it would be lost as a remark."""
+    """Returns True if the keyword is refused, as a misspelt constraint is: it would be lost as a remark."""
     return keyword in REFUSED or _misspelt(keyword) is not None
 
 

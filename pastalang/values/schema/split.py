@@ -56,7 +56,7 @@ class Split:
 
 @lru_cache(maxsize=256)
 def split_text(document: str) -> Split:
-    """The split of a document that `find_hostile` has found safe, given as text."""
+    """The split of a document that `find_unsafe` has found safe, given as text."""
     return split(parse_json(document))
 
 
@@ -73,7 +73,7 @@ def split(document: JsonValue, *, steps: int = limits.MAX_SCHEMA_WORK) -> Split:
 
 
 def has_checks(types: Iterable[t.Type]) -> bool:
-    """Whether a value of any of these types is checked when it is finished."""
+    """Returns True if a value of any of these types is checked when it is finished."""
     parts = (part for type in types for _, part in walk(type))
     return any(isinstance(part, t.Schema) and bool(split_text(part.document).checked) for part in parts)
 
@@ -176,7 +176,7 @@ class _Splitter:
         return found
 
     def is_around(self, reference: str, at: str) -> bool:
-        """Whether the schema at a pointer is inside what the reference leads to, directly or through others."""
+        """Returns True if the schema at a pointer is inside what the reference leads to, directly or through others."""
         if reference not in self.closures:
             found, waiting = {reference}, [reference]
             while waiting:
@@ -213,7 +213,7 @@ def _unsupported(schema: Schema) -> Iterator[str]:
 
 
 def _is_idle_identifier(keyword: str, schema: Schema, at: str) -> bool:
-    """Whether the schema has an identifier that changes the meaning of no reference."""
+    """Returns True if the schema has an identifier that changes the meaning of no reference."""
     identifier = schema.get(keyword)
     if keyword not in ("$id", "id") or not isinstance(identifier, str) or identifier.startswith(OWN_IDENTIFIER):
         return False
@@ -320,7 +320,7 @@ def _with_property_counts(schema: Schema, *, max_alternatives: int) -> Schema | 
     A grammar counts only properties that are required or have no names. "At least one" and "at most one" of the others
     become alternatives.
     """
-    least, most = (_count(schema.get(keyword)) for keyword in _PROPERTY_COUNTS)
+    minimum, maximum = (_count(schema.get(keyword)) for keyword in _PROPERTY_COUNTS)
     properties = _named_properties(schema)
     names = [name for name, part in properties.items() if part is not False]
     required = schema.get("required", [])
@@ -328,17 +328,17 @@ def _with_property_counts(schema: Schema, *, max_alternatives: int) -> Schema | 
     is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     found = {keyword: part for keyword, part in schema.items() if keyword not in _PROPERTY_COUNTS}
     parts: list[JsonValue] = []
-    if least is not None and least > len(known):
+    if minimum is not None and minimum > len(known):
         if known.issuperset(properties) and not any(keyword in schema for keyword in _MERGING):
-            found["minProperties"] = least
-        elif least != 1 or not is_closed or not 0 < len(names) <= max_alternatives:
+            found["minProperties"] = minimum
+        elif minimum != 1 or not is_closed or not 0 < len(names) <= max_alternatives:
             return None
         else:
             parts.append({"anyOf": [{"required": [name]} for name in names]})
-    if most is not None and not (is_closed and most >= len(names)):
+    if maximum is not None and not (is_closed and maximum >= len(names)):
         if known.issuperset(properties) and not any(keyword in schema for keyword in _MERGING):
-            found["maxProperties"] = most
-        elif most != 1 or not is_closed or len(names) > max_alternatives:
+            found["maxProperties"] = maximum
+        elif maximum != 1 or not is_closed or len(names) > max_alternatives:
             return None
         else:
             ways = [dict.fromkeys((name for name in names if name != only), False) for only in names]
