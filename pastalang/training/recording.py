@@ -249,7 +249,7 @@ class _Lesson(_Run):
 
     def note(self, branch: BranchState, place: int, token: int) -> None:
         field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
-        items = branch.items_of_decision()
+        items = branch.cursor.items
         is_absent = not is_thinking(branch) and self._answer.at(field, items) is None
         absent = self._teacher.first_of_null(branch)
         self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, absent))

@@ -5,15 +5,16 @@ A token is the one that the tokenizer would write, given the value and the text 
 
 from __future__ import annotations
 
-from pastalang.plan.plan import THREAD, Choose, Form, Repeat
+from pastalang.plan.machine import Closing, Opening
+from pastalang.plan.plan import THREAD, Arm, Form, Hole
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.decision import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.hole import OpenHole
+from pastalang.runtime.scheduler.known_text import option_tokens
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.training.answer import Answer, arm_for, spelled, stop_of
 from pastalang.training.errors import BadRow
@@ -42,10 +43,9 @@ class Teacher:
         """The token that null would begin with here: a space before it may be part of that token."""
         if branch.hole is not None:
             return self._encoder.text(f"{branch.hole.lead}null")[0]
-        frame = branch.frames[-1]
-        choose = frame.segments[frame.index] if frame.index < len(frame.segments) else None
-        arms = arms_of(choose, self._encoder) if isinstance(choose, Choose) else []
-        tokens = next((arm.tokens for arm in arms if arm.text.strip() == "null" and arm.tokens), None)
+        options = () if branch.decision is None else branch.decision.draw.options
+        arms = (option for option in options if isinstance(option, Arm) and option.lead.strip() == "null")
+        tokens = next((found for arm in arms if (found := option_tokens(arm, self._encoder))), None)
         return (tokens or self._encoder.text("null"))[0]
 
     # ── holes ────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,22 +123,20 @@ class Teacher:
 
     def _wanted(self, branch: BranchState) -> tuple[int, ...] | None:
         """The tokens of the option to take; None for the end of the turn."""
-        frame = branch.frames[-1]
-        if frame.repeat is not None and frame.index >= len(frame.segments):
-            return self._item_or_end(branch, frame.repeat, frame.item + 1)
-        choose = frame.segments[frame.index]
-        assert isinstance(choose, Choose), "decisions are made by choices and repeats"
-        arm = arm_for(self._answer.at(choose.field, branch.items_here()), choose.arms)
-        if arm is None:
-            raise BadRow(f"no way of writing `{choose.field}` begins like its value")
-        return arms_of(choose, self._encoder)[arm].tokens
-
-    def _item_or_end(self, branch: BranchState, repeat: Repeat, done: int) -> tuple[int, ...] | None:
-        value = self._answer.at(repeat.field, branch.items_here()[:-1])
-        if not isinstance(value, list) or not repeat.minimum <= len(value) <= repeat.maximum:
-            raise BadRow(f"`{repeat.field}` has to be a list of {repeat.minimum} to {repeat.maximum} items")
-        way = opening_of if done < len(value) else closing_of
-        return way(repeat, done, self._encoder).tokens
+        assert branch.decision is not None
+        draw, items = branch.decision.draw, branch.cursor.items
+        assert not isinstance(draw.segment, Hole), "decisions are made by choices and repeats"
+        value = self._answer.at(draw.segment.field, items)
+        match draw.options:
+            case (Opening(item=done) as opening, Closing(repeat=repeat) as closing):
+                if not isinstance(value, list) or not repeat.minimum <= len(value) <= repeat.maximum:
+                    raise BadRow(f"`{repeat.field}` has to be a list of {repeat.minimum} to {repeat.maximum} items")
+                return option_tokens(opening if done < len(value) else closing, self._encoder)
+            case arms:
+                arm = arm_for(value, [arm for arm in arms if isinstance(arm, Arm)])
+                if arm is None:
+                    raise BadRow(f"no way of writing `{draw.segment.field}` begins like its value")
+                return option_tokens(arms[arm], self._encoder)
 
 
 def is_thinking(branch: BranchState) -> bool:

@@ -212,11 +212,9 @@ def decode(
 
 def name_of(branch: BranchState) -> Any:
     if branch.hole is not None:
-        return branch.hole.field.path, branch.items_here()
+        return branch.hole.field.path, branch.cursor.items
     assert branch.decision is not None
-    frame = branch.frames[-1]
-    is_between_items = frame.repeat is not None and frame.index >= len(frame.segments)
-    return branch.decision.field, branch.items_here()[:-1] if is_between_items else branch.items_here()
+    return branch.decision.field, branch.cursor.items
 
 
 def trained(row: TrainingRow, model: Any, neighbours: list[TrainingRow]) -> tuple[dict[Any, Any], Masks]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pastalang.plan.build import with_history
+from pastalang.plan.machine import Machine
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.program import Role
@@ -136,6 +137,10 @@ class BoundPlan:
     @cached_property
     def nesting(self) -> Nesting:
         return nesting_of(self.plan)
+
+    @cached_property
+    def machine(self) -> Machine:
+        return Machine(self.bound, self.nesting)
 
     @cached_property
     def quoting(self) -> Mapping[str, QuotingHole]:

@@ -16,7 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
-from pastalang.plan.plan import Hole, Segment, Text
+from pastalang.plan.machine import Cursor, Draw, Feed
+from pastalang.plan.plan import Hole, Text
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.drafts.probed import FORETOLD, Foretold, distance_and_bucket, kind_of
@@ -41,8 +42,6 @@ _TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what w
 # `FORETOLD` on: one that was foretold, by its distance and its probability.
 _COPY, _SECOND_COPY, _END, _REMEMBERED = 0, 100, 200, 300
 
-_Place = tuple[tuple[tuple[Segment, ...], int, bool], ...]  # segments, index, whether it is a list: from the outermost
-
 
 class GuessTree:
     """`guesses`: parents before children."""
@@ -58,8 +57,8 @@ class GuessTree:
         self._base = branch.request.base.drafts
         self._known: dict[tuple[int, int], int] = {}  # a guess by its parent and its token
         self._reached: list[float] = []  # the chance that a guess and all before it are right
-        place = tuple((frame.segments, frame.index, frame.repeat is not None) for frame in branch.frames)
-        self._after = self._text_after(place)
+        self._machine = branch.request.tokens.machine
+        self._after = self._text_after(branch.cursor)
 
     def copy_from(self, texts: Texts) -> None:
         """The text that the branch sees, after what stands there like the value so far."""
@@ -165,29 +164,21 @@ class GuessTree:
         if len(self.guesses) < 16 * DEEPEST:
             self._go_on_as_before(hole.field, (), parent, self._text_after(place))
 
-    def _text_after(self, place: _Place) -> _TextAfter | None:
+    def _text_after(self, place: Cursor) -> _TextAfter | None:
         """The text between a value and the next one of the same branch. None if something else comes first, if the text
         is so long that feeding it in vain would cost more than a pass, or if the next value asks for no guesses."""
-        tokens: list[int] = []
-        *outer, (segments, index, is_list) = place
-        while True:
-            index += 1
-            if index == len(segments):
-                if is_list or not outer:
+        cursor, tokens = place.after(), list[int]()
+        while cursor.items == place.items and len(tokens) <= _LONGEST_TEXT:
+            match self._machine.action(cursor):
+                case Draw(segment=Hole() as hole):
+                    asks_for_none = (hole.sampling.drafts or self._base) == "off"
+                    return None if asks_for_none else (tuple(tokens), hole, cursor)
+                case Feed(segment=Text(text=text, shown=shown) as segment):
+                    tokens += self._encoder.text(fed_text(segment)) if shown else self._encoder.control(text)
+                case _:
                     return None
-                segments, index, is_list = outer.pop()
-                continue
-            segment = segments[index]
-            if isinstance(segment, Hole):
-                if (segment.sampling.drafts or self._base) == "off":
-                    return None
-                return tuple(tokens), segment, (*outer, (segments, index, is_list))
-            if not isinstance(segment, Text):
-                return None
-            text = self._encoder.text(fed_text(segment)) if segment.shown else self._encoder.control(segment.text)
-            tokens += text
-            if len(tokens) > _LONGEST_TEXT:
-                return None
+            cursor = cursor.after()
+        return None
 
     def _add(self, token: int, parent: int, chance: float, kind: int) -> int:
         """Gives its number. A guess that is known keeps its chance."""
@@ -206,7 +197,7 @@ class GuessTree:
         return 1.0 if guess == FROM_BRANCH else self._reached[guess]
 
 
-_TextAfter = tuple[tuple[int, ...], Hole, _Place]
+_TextAfter = tuple[tuple[int, ...], Hole, Cursor]
 
 
 class Chances:

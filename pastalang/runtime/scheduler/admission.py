@@ -45,12 +45,7 @@ def cells_wanted(branch: BranchState) -> int:
     more waits for it; no answer depends on the reservation.
     """
     written = len(branch.tokens)
-    return max(written - branch.fed, 0) + sum(_wanted(branch, segment) for segment in _rest(branch))
-
-
-def _rest(branch: BranchState) -> Iterable[Segment]:
-    for frame in branch.frames:
-        yield from frame.segments[frame.index :]
+    return max(written - branch.fed, 0) + sum(_wanted(branch, segment) for segment in branch.cursor.ahead)
 
 
 def _wanted(branch: BranchState, segment: Segment) -> int:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pastalang.plan.plan import Branch, Instance, Repeat, Segment
+from pastalang.plan.machine import Cursor, Wait
+from pastalang.plan.plan import Branch, Instance, Repeat
 from pastalang.plan.run_log import Event, Fed
 from pastalang.program.types import Drafts
 from pastalang.runtime.events import FieldDone
@@ -52,17 +53,12 @@ class Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class Frame:
-    """A place in nested segments. The frame of a repeat is entered once per item."""
+class OpenList:
+    """A list that a branch is inside of: what its items have written so far, and the elements that it goes over."""
 
-    segments: tuple[Segment, ...]
-    written: list[Written]
-    address: tuple[int, ...] = ()
-    index: int = 0
-    repeat: Repeat | None = None
-    item: int = 0
-    elements: tuple[Any, ...] | None = None  # the list that a repeat goes over
-    loop: list[list[Written]] = field(default_factory=list)
+    repeat: Repeat
+    elements: tuple[Any, ...] | None = None
+    items: list[list[Written]] = field(default_factory=list)
 
 
 class BranchOwner:
@@ -111,10 +107,12 @@ class BranchState:
     highest: int  # the highest position that it sees or has
     names: Mapping[str, Any]  # the elements of the fan-outs around it
     draw_items: tuple[int, ...]  # its items, those of stacked documents left out
+    cursor: Cursor  # where it is in the plan
     parent: BranchState | None = None
     forked_in: int = 0
     stage: Stage = Stage.WALKING
-    frames: list[Frame] = field(default_factory=list)
+    lists: list[OpenList] = field(default_factory=list)  # around its place, outermost first
+    wait: Wait | None = None  # what it waits for
     written: list[Written] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -176,7 +174,7 @@ class BranchState:
 
     @property
     def instance(self) -> Instance:
-        return Instance(self.spec.id, self.items)
+        return self.cursor.instance
 
     @property
     def document(self) -> tuple[int, ...]:
@@ -239,15 +237,28 @@ class BranchState:
                 return start + index - first
         raise AssertionError(f"token {index} of `{self.name}` is not in this step")
 
-    def items_here(self) -> tuple[int, ...]:
-        """The item numbers at its current place."""
-        return (*self.items, *(frame.item for frame in self.frames if frame.repeat is not None))
+    @property
+    def page(self) -> list[Written]:
+        """Where it writes: in the present item of the innermost list."""
+        return self.lists[-1].items[-1] if self.lists else self.written
 
-    def items_of_decision(self) -> tuple[int, ...]:
-        """The same, while it decides. A decision whether a list goes on is not yet inside an item."""
-        frame = self.frames[-1]
-        is_between = self.decision is not None and frame.repeat is not None and frame.index >= len(frame.segments)
-        return self.items_here()[:-1] if is_between else self.items_here()
+    @property
+    def draw_items_here(self) -> tuple[int, ...]:
+        """The item numbers at its current place, those of stacked documents left out."""
+        return (*self.draw_items, *self.cursor.items[len(self.items) :])
+
+    def move(self, answer: int = 0) -> None:
+        """Move its cursor behind the present action, and begin the items and leave the lists that this passes."""
+        self.cursor = self.cursor.after(answer)
+        if not self.lists:
+            return
+        around = self.cursor.lists
+        while len(self.lists) > len(around):
+            self.lists.pop()
+        if around:
+            items = self.lists[-1].items
+            while len(items) <= around[-1].item:
+                items.append([])
 
     def wait_for_row(self) -> None:
         """Get a row with the token that it follows, or in the next step if that token has been fed."""

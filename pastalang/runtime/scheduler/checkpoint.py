@@ -6,27 +6,19 @@ A transcript only grows, so a checkpoint keeps lengths, not copies; `rewound` cu
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from pastalang.plan.plan import Repeat, Segment
-from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Source
+from pastalang.plan.machine import Cursor
+from pastalang.runtime.scheduler.branch import BranchState, OpenList, Seen, Source
 from pastalang.runtime.scheduler.transcript import Written, WrittenLoop
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A frame at a checkpoint. `written` and `loop` are the live lists; `length` and `items` are their lengths then."""
+    """A list at a checkpoint: the live one, how many `items` it had, and how long the last of them was."""
 
-    segments: tuple[Segment, ...]
-    address: tuple[int, ...]
-    index: int
-    repeat: Repeat | None
-    item: int
-    elements: tuple[Any, ...] | None
-    written: list[Written]
-    length: int
-    loop: list[list[Written]]
+    around: OpenList
     items: int
+    length: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,7 +26,9 @@ class Checkpoint:
     """The state of `branch` before a hole, a choice, a list or a join. `branches` counts those that existed then."""
 
     branch: BranchState
-    levels: tuple[Level, ...]
+    cursor: Cursor
+    length: int  # of what the branch had written, lists left out
+    levels: tuple[Level, ...]  # the lists around the place, outermost first
     source: Source | None
     view: tuple[Seen, ...]
     own: tuple[Seen, ...]  # the part of the view that the branch wrote itself
@@ -51,8 +45,8 @@ def checkpoint_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) 
     written = (Seen(branch, len(branch.tokens)),) if branch.tokens else ()
     branch.keeps_cells |= bool(branch.tokens)
     return Checkpoint(
-        branch, tuple(map(_level, branch.frames)), branch.last, (*branch.view, *written),
-        (*branch.own_before, *written), branch.position, branch.highest, branch.start,
+        branch, branch.cursor, len(branch.written), tuple(map(_level, branch.lists)), branch.last,
+        (*branch.view, *written), (*branch.own_before, *written), branch.position, branch.highest, branch.start,
         len(branch.request.branches), len(branch.reported), tuple(branch.join_checkpoints), joined,
     )  # fmt: skip
 
@@ -67,30 +61,19 @@ def mark_checkpoint(branch: BranchState) -> Checkpoint | None:
     return checkpoint
 
 
-def rewound(checkpoint: Checkpoint) -> list[Frame]:
-    """The frames at the checkpoint, with new lists: writing on leaves the old transcript alone."""
-    frames: list[Frame] = []
+def rewound(checkpoint: Checkpoint) -> tuple[list[Written], list[OpenList]]:
+    """What the branch had written at the checkpoint, and its lists. Writing on leaves the old transcript alone."""
+    written = page = checkpoint.branch.written[: checkpoint.length]
+    lists: list[OpenList] = []
     for level in checkpoint.levels:
-        written = level.written[: level.length]
-        loop: list[list[Written]] = []
-        if level.repeat is not None:
-            loop = level.loop[: level.items]
-            if loop:
-                loop[-1] = written
-            outer = frames[-1].written
-            last = outer[-1]
-            assert isinstance(last, WrittenLoop), "a list stands last in what its branch had written"
-            outer[-1] = replace(last, items=loop)
-        elif frames:
-            written = frames[-1].written  # an arm writes into the transcript of its choice
-        frames.append(
-            Frame(level.segments, written, level.address, level.index, level.repeat, level.item, level.elements, loop)
-        )  # fmt: skip
-    return frames
+        items = level.around.items[: level.items]
+        last = page[-1]
+        assert isinstance(last, WrittenLoop), "a list stands last in what its branch had written"
+        page[-1] = replace(last, items=items)
+        page = items[-1] = items[-1][: level.length]
+        lists.append(OpenList(level.around.repeat, level.around.elements, items))
+    return written, lists
 
 
-def _level(frame: Frame) -> Level:
-    return Level(
-        frame.segments, frame.address, frame.index, frame.repeat, frame.item, frame.elements,
-        frame.written, len(frame.written), frame.loop, len(frame.loop),
-    )  # fmt: skip
+def _level(around: OpenList) -> Level:
+    return Level(around, len(around.items), len(around.items[-1]))

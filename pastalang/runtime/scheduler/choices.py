@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pastalang.plan.plan import Choose, ItemNumber, Repeat, Text, Value
-from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
+from pastalang.plan.machine import Closing, Draw, Opening
+from pastalang.plan.plan import Arm, Choose, Repeat, Text, Value
+from pastalang.runtime.scheduler.branch import BranchState, OpenList, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
-from pastalang.runtime.scheduler.decision import Decision, Option, arms_of, closing_of, opening_of
+from pastalang.runtime.scheduler.decision import Decision
 from pastalang.runtime.scheduler.event_log import report_arm, report_empty_list
 from pastalang.runtime.scheduler.fields import wait_for_logits
 from pastalang.runtime.scheduler.scope import elements_of
 from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, WrittenText, WrittenValue
 
 
-def open_choice(branch: BranchState, choose: Choose) -> None:
-    """Start deciding which arm the branch goes on with."""
-    mark_checkpoint(branch)
-    begin_value(branch, branch.frames[-1], choose.begins)
-    options = arms_of(choose, branch.request.tokens.encoder)
-    _decide(branch, options, field=choose.field, sampling=choose.sampling, span=choose.span)
-
-
-def begin_value(branch: BranchState, frame: Frame, value: Value | None) -> None:
+def begin_value(branch: BranchState, value: Value | None) -> None:
     if value is not None:
-        frame.written.append(WrittenValue(value, branch.items_here()))
+        branch.page.append(WrittenValue(value, branch.cursor.items))
 
 
-def _decide(branch: BranchState, options: list[Option], **about: Any) -> None:
-    branch.decision = Decision(options, ends=branch.request.tokens.encoder.ends, **about)
+def open_decision(branch: BranchState, draw: Draw) -> None:
+    """Start deciding which arm the branch goes on with, or whether its list does."""
+    if isinstance(draw.segment, Choose):
+        mark_checkpoint(branch)
+        begin_value(branch, draw.segment.begins)
+    branch.decision = Decision(draw, branch.request.tokens.encoder)
     taken = branch.decision.start()
     branch.append(taken.feed)
-    if taken.option is None:
-        wait_for_logits(branch)
-    else:
-        _decided(branch, branch.decision, taken.option)
+    _go_on(branch, branch.decision, taken.option)
 
 
 def take_in_decision(
@@ -48,99 +40,53 @@ def take_in_decision(
         DrawnToken(token, log_probability, forward_pass, len(branch.tokens) if is_fed else None, text)
     )  # fmt: skip
     branch.append(taken.feed)
-    if taken.option is None:
+    _go_on(branch, decision, taken.option)
+
+
+def _go_on(branch: BranchState, decision: Decision, option: int | None) -> None:
+    if option is None:
         wait_for_logits(branch)
-    else:
-        _decided(branch, decision, taken.option)
-
-
-def _decided(branch: BranchState, decision: Decision, option: int) -> None:
+        return
     branch.decision = None
     branch.stage = Stage.WALKING
-    frame = branch.frames[-1]
-    if frame.repeat is not None and frame.index >= len(frame.segments):
-        _go_on_or_stop(branch, frame, frame.repeat, decision, option)
-        return
-    choose = frame.segments[frame.index]
-    assert isinstance(choose, Choose)
-    arm = choose.arms[option]
-    report_arm(branch, choose, arm)
-    frame.written.append(WrittenText(arm.lead))
-    branch.frames.append(Frame(arm.segments, frame.written, (*frame.address, frame.index, option)))
+    taken = decision.draw.options[option]
+    if isinstance(taken, Arm):
+        report_arm(branch, decision.field, taken)
+        branch.page.append(WrittenText(taken.lead))
+        branch.move(option)
+    else:
+        take_option(branch, taken, option)
 
 
-def open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
-    """Enter a list, before its first item."""
+def take_option(branch: BranchState, option: Opening | Closing, number: int = 0) -> None:
+    """A list goes on with its next item, or ends. What is written for it is fed already."""
+    branch.move(number)
+    match option:
+        case Opening():
+            _write_opening(branch, option)
+        case Closing(repeat=repeat, items=items, text=text):
+            report_empty_list(branch, repeat, items)
+            if text:
+                branch.page.append(WrittenText(text))
+
+
+def open_list(branch: BranchState, repeat: Repeat) -> None:
+    """Enter a list, before its first item. A list over known elements has as many items."""
     mark_checkpoint(branch)
-    address = (*frame.address, frame.index, 0)
-    begin_value(branch, frame, repeat.begins)
-    inner = Frame(repeat.body, [], address, index=len(repeat.body), repeat=repeat, item=-1)
-    frame.written.append(WrittenLoop(repeat.field, inner.loop, repeat=repeat, place=branch.items_here()))
-    if repeat.over is not None:
-        inner.elements = elements_of(
-            branch, repeat.over, over_hole=repeat.over_hole, maximum=repeat.maximum, span=repeat.span
-        )
-    branch.frames.append(inner)
+    begin_value(branch, repeat.begins)
+    elements = None if repeat.over is None else elements_of(branch, repeat)
+    opened = OpenList(repeat, elements)
+    branch.page.append(WrittenLoop(repeat.field, opened.items, repeat=repeat, place=branch.cursor.items))
+    branch.lists.append(opened)
+    branch.move(0 if elements is None else len(elements))
 
 
-def next_item(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
-    """Before the first item or after one: go on to the next item, or leave the list.
-
-    A list over known elements has as many items; otherwise the model decides between the limits.
-    """
-    done = frame.item + 1
-    if frame.elements is not None:
-        if done < len(frame.elements):
-            _enter_item(frame)
-        else:
-            _leave(branch)
-        return
-    encoder = branch.request.tokens.encoder
-    opening, closing = opening_of(repeat, done, encoder), closing_of(repeat, done, encoder)
-    options = []
-    if done < repeat.maximum:
-        options.append(opening)
-    if done >= repeat.minimum:
-        options.append(closing)
-    if len(options) == 1:
-        option = options[0]
-        if option.tokens is None:  # the list is full and needs no closing text
-            options = [Option("", ())]
-    _decide(branch, options, field=repeat.field, sampling=repeat.sampling, span=repeat.span)
-
-
-def _go_on_or_stop(branch: BranchState, frame: Frame, repeat: Repeat, decision: Decision, option: int) -> None:
-    done, encoder = frame.item + 1, branch.request.tokens.encoder
-    goes_on = done < repeat.maximum and option == 0
-    if goes_on:
-        _enter_item(frame)
-        _write_opening(branch, frame, repeat.between if done else repeat.first)
-        return
-    _leave(branch)
-    report_empty_list(branch, repeat, done)
-    closing = closing_of(repeat, done, encoder).text
-    if closing:
-        branch.frames[-1].written.append(WrittenText(closing))
-
-
-def _write_opening(branch: BranchState, frame: Frame, parts: tuple[Text | ItemNumber, ...]) -> None:
+def _write_opening(branch: BranchState, opening: Opening) -> None:
     text = ""
-    for part in parts:
+    for part in opening.parts:
         if isinstance(part, Text) and part.begins is not None:
-            frame.written.append(WrittenText(text))
-            begin_value(branch, frame, part.begins)
+            branch.page.append(WrittenText(text))
+            begin_value(branch, part.begins)
             text = ""
-        text += part.text if isinstance(part, Text) else str(frame.item + 1)
-    frame.written.append(WrittenText(text))
-
-
-def _enter_item(frame: Frame) -> None:
-    frame.item += 1
-    frame.index = 0
-    frame.written = []
-    frame.loop.append(frame.written)
-
-
-def _leave(branch: BranchState) -> None:
-    branch.frames.pop()
-    branch.frames[-1].index += 1
+        text += part.text if isinstance(part, Text) else str(opening.item + 1)
+    branch.page.append(WrittenText(text))

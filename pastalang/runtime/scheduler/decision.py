@@ -8,22 +8,12 @@ An option that is the beginning of another one ends when the model draws anythin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pastalang.plan.plan import Choose, ItemNumber, Repeat
-from pastalang.program.types import Sampling
-from pastalang.runtime.binding.spaced import fed_end, fed_text
+from pastalang.plan.machine import Draw
+from pastalang.plan.plan import Hole
 from pastalang.runtime.encoder import Encoder
-from pastalang.source import Span
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """`tokens` spell the option. None: the end of the turn, which is sampled and never fed."""
-
-    text: str
-    tokens: tuple[int, ...] | None
+from pastalang.runtime.scheduler.known_text import option_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +28,15 @@ class Taken:
 class Decision:
     """A place in the tree of the options. `field` and `span` are for messages."""
 
-    def __init__(
-        self, options: Sequence[Option], *, ends: frozenset[int], field: str, sampling: Sampling, span: Span
-    ) -> None:
-        self.field = field
-        self.sampling = sampling
-        self.span = span
-        self.text = ""
-        self._ends = ends
-        self._options = tuple(options)
-        self._alive = list(range(len(options)))
+    def __init__(self, draw: Draw, encoder: Encoder) -> None:
+        assert not isinstance(draw.segment, Hole), "a hole is filled"
+        self.draw = draw
+        self.field = draw.segment.field
+        self.sampling = draw.segment.sampling
+        self.span = draw.segment.span
+        self._ends = encoder.ends
+        self._options = tuple(option_tokens(option, encoder) for option in draw.options)  # None: the end of the turn
+        self._alive = list(range(len(self._options)))
         self._depth = 0
 
     @property
@@ -65,7 +54,7 @@ class Decision:
             return None
         tokens: set[int] = set()
         for option in self._alive:
-            spelled = self._options[option].tokens
+            spelled = self._options[option]
             tokens |= self._ends if spelled is None else {spelled[self._depth]}
         return frozenset(tokens)
 
@@ -80,7 +69,7 @@ class Decision:
 
     def _ended(self, token: int) -> Taken:
         """The token ends an option: it ends the turn, or does not continue a longer option."""
-        by_end = [option for option in self._alive if self._options[option].tokens is None and token in self._ends]
+        by_end = [option for option in self._alive if self._options[option] is None and token in self._ends]
         complete = [option for option in self._alive if self._is_complete(option)]
         return Taken((), 0, (by_end or complete)[0])
 
@@ -96,29 +85,9 @@ class Decision:
         return Taken(tuple(feed), len(feed) - len(drawn), chosen)
 
     def _next(self, option: int) -> int | None:
-        tokens = self._options[option].tokens
+        tokens = self._options[option]
         return None if tokens is None or self._depth >= len(tokens) else tokens[self._depth]
 
     def _is_complete(self, option: int) -> bool:
-        tokens = self._options[option].tokens
+        tokens = self._options[option]
         return tokens is not None and self._depth >= len(tokens)
-
-
-def arms_of(choose: Choose, encoder: Encoder) -> list[Option]:
-    return [Option(arm.lead, encoder.text(fed_text(arm))) for arm in choose.arms]
-
-
-def opening_of(repeat: Repeat, item: int, encoder: Encoder) -> Option:
-    """How an item begins. Item numbers are encoded on their own, so that items look alike."""
-    lead = repeat.between if item else repeat.first
-    number = str(item + 1)
-    text = "".join(number if isinstance(part, ItemNumber) else part.text for part in lead)
-    fed = (number if isinstance(part, ItemNumber) else fed_text(part) for part in lead)
-    return Option(text, tuple(token for part in fed for token in encoder.text(part)))
-
-
-def closing_of(repeat: Repeat, done: int, encoder: Encoder) -> Option:
-    """How the list ends after `done` items."""
-    text = repeat.empty if done == 0 and repeat.empty is not None else repeat.stop
-    fed = fed_end(repeat, is_empty=done == 0)
-    return Option("", None) if text is None or fed is None else Option(text, encoder.text(fed))

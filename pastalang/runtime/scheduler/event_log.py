@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
-from pastalang.plan.plan import Arm, Choose, Repeat, Text
+from pastalang.plan.plan import Arm, Repeat, Text
 from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.transcript import Field
@@ -87,14 +87,14 @@ def _report_done(branch: BranchState, done: FieldDone) -> None:
     branch.reported.append(done)
 
 
-def report_arm(branch: BranchState, choose: Choose, arm: Arm) -> None:
+def report_arm(branch: BranchState, field: str, arm: Arm) -> None:
     """An arm without a hole is a value of its own; the holes of other arms report themselves."""
     texts = [segment.text for segment in arm.segments if isinstance(segment, Text)]
     if len(texts) == len(arm.segments):
-        report_value(branch, choose.field, branch.items_here(), arm.lead + "".join(texts))
+        report_value(branch, field, branch.cursor.items, arm.lead + "".join(texts))
 
 
 def report_empty_list(branch: BranchState, repeat: Repeat, items: int) -> None:
     """A JSON list that ends before its first item."""
     if items == 0 and repeat.empty is not None:
-        report_value(branch, repeat.field, branch.items_here(), "[]")
+        report_value(branch, repeat.field, branch.cursor.items, "[]")

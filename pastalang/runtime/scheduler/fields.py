@@ -8,7 +8,7 @@ from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import NoEndingFits, State
 from pastalang.runtime.constraints.tagged_text import Tag, TaggedTextState
-from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
+from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text, report_value
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
@@ -26,7 +26,7 @@ def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]
     request = branch.request
     room = request.room(branch)
     limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
-    sources, tokens = sources_of(branch, branch.items_here()), request.tokens
+    sources, tokens = sources_of(branch, branch.cursor.items), request.tokens
     guide = tokens.make_guide(hole, request.plan, sources)
     try:
         return guide.start(max_tokens=limit), ()
@@ -49,13 +49,13 @@ def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: No
     field.tokens, field.log_probabilities = list(tokens), [0.0] * len(tokens)
     branch.append(tokens)
     report_value(branch, field.path, field.items, field.text)
-    branch.frames[-1].index += 1
+    branch.move()
 
 
-def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
+def open_hole(branch: BranchState, hole: Hole) -> None:
     """Begin the field of a hole, up to its first sample."""
     request = branch.request
-    items = branch.items_here()
+    items = branch.cursor.items
     room = request.room(branch)
     field = Field(
         hole.field, hole.type, hole.form, hole.span, branch.name, items,
@@ -65,7 +65,7 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     if not hole.is_thread:  # a thread is decoded again with the text that began it
         field.checkpoint = mark_checkpoint(branch)
     request.decoded[field.path, field.items] += 1
-    frame.written.append(WrittenField(field))
+    branch.page.append(WrittenField(field))
     with field_errors(hole, request.plan, items):
         try:
             state, lead = start_guide(branch, hole)
@@ -115,7 +115,7 @@ def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
     hole.close()
     report_end(branch, hole.field)
     branch.hole = None
-    branch.frames[-1].index += 1
+    branch.move()
     branch.stage = Stage.WALKING
 
 

@@ -1,4 +1,4 @@
-"""The interpreter: a branch goes through its segments until it needs logits or has to wait."""
+"""The interpreter: a branch does what the machine of its plan says, until it needs logits or has to wait."""
 
 from __future__ import annotations
 
@@ -6,100 +6,22 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, assert_never
 
-from pastalang.plan.plan import (
-    Choose,
-    Each,
-    Fork,
-    Hole,
-    InputText,
-    ItemNumber,
-    Join,
-    Place,
-    Repeat,
-    Segment,
-    Text,
-    TurnEnd,
-    TurnStart,
-)
+from pastalang.plan.machine import Closing, Draw, End, Feed, Forced, Opening, Start, Wait
+from pastalang.plan.plan import Each, Fork, Hole, Place, Repeat, Text, TurnStart
 from pastalang.plan.positions import after_each, after_fork
 from pastalang.plan.run_log import Drew
 from pastalang.program.program import Role
-from pastalang.runtime.binding.spaced import fed_text
-from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
-from pastalang.runtime.scheduler.choices import begin_value, next_item, open_choice, open_repeat, take_in_decision
+from pastalang.runtime.scheduler.branch import BranchState, Stage
+from pastalang.runtime.scheduler.choices import begin_value, open_decision, open_list, take_in_decision, take_option
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.joins import join, joined_by, skip_to, start_branch
-from pastalang.runtime.scheduler.scope import elements_of, names_here
+from pastalang.runtime.scheduler.known_text import known_text
+from pastalang.runtime.scheduler.scope import elements_of, named_here, names_here
 from pastalang.runtime.scheduler.threads import try_to_see
-from pastalang.runtime.scheduler.transcript import (
-    WrittenBranch,
-    WrittenLoop,
-    WrittenText,
-)
-from pastalang.values.text import message_texts
+from pastalang.runtime.scheduler.transcript import WrittenBranch, WrittenLoop, WrittenText
 
-
-def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:
-    """Add a forced text to the transcript. Gives its tokens."""
-    encoder: Encoder = branch.request.tokens.encoder
-    match segment:
-        case Text(text=text, shown=False):
-            return encoder.control(text)
-        case Text(text=text, begins=value):
-            begin_value(branch, frame, value)
-            frame.written.append(WrittenText(text))
-            return encoder.text(fed_text(segment))
-        case InputText(piece=piece):
-            texts = message_texts([piece], partial(_named, branch))
-        case ItemNumber():
-            texts = [str(_innermost_item(branch) + 1)]
-        case _:
-            assert_never(segment)
-    frame.written.append(WrittenText("".join(texts)))
-    return tuple(token for text in texts for token in encoder.text(text))
-
-
-def _named(branch: BranchState, name: str) -> Any:
-    for frame in reversed(branch.frames):
-        if frame.repeat is not None and frame.elements is not None and frame.repeat.item == name:
-            return frame.elements[frame.item]
-    return branch.names[name] if name in branch.names else branch.request.values[name]
-
-
-def _innermost_item(branch: BranchState) -> int:
-    return branch.items_here()[-1]
-
-
-def fork(branch: BranchState, frame: Frame, segment: Fork) -> None:
-    spec = branch.request.plan.branch(segment.branch)
-    at = after_fork(branch.position, spec.reserve)
-    here = branch.items_here()
-    draw_items = (*branch.draw_items, *here[len(branch.items) :])
-    child = start_branch(branch, segment.branch, here, at.child, names=names_here(branch), draw_items=draw_items)
-    skip_to(branch, at.parent)
-    if segment.branch not in branch.request.tokens.placed:
-        frame.written.append(WrittenBranch(child))
-
-
-def fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
-    request = branch.request
-    elements = elements_of(branch, each.over, over_hole=each.over_hole, maximum=each.maximum, span=each.span)
-    spec = request.plan.branch(each.branch)
-    at = after_each(branch.position, spec.reserve, len(elements), stacked=each.stacked)
-    here = branch.items_here()
-    draw_items = (*branch.draw_items, *here[len(branch.items) :])
-    names = names_here(branch)
-    items: list[list[Any]] = []
-    for number, (element, position) in enumerate(zip(elements, at.children, strict=True)):
-        child = start_branch(
-            branch, each.branch, (*here, number), position, names={**names, each.name: element},
-            draw_items=draw_items if each.stacked else (*draw_items, number),
-        )  # fmt: skip
-        items.append([WrittenBranch(child)])
-    skip_to(branch, at.parent)
-    frame.written.append(WrittenLoop(each.name, items, stacked=each.stacked))
+_DREW = Drew()  # a run has thousands of them
 
 
 def advance(branch: BranchState) -> None:
@@ -107,11 +29,9 @@ def advance(branch: BranchState) -> None:
     started = [branch]
     while started:
         one = started.pop()
-        if not one.frames and one.stage is Stage.WALKING:
-            one.frames.append(Frame(one.spec.segments, one.written))
         before = len(one.request.branches)
         while one.stage is Stage.WALKING:
-            _step(one)
+            _act(one)
         started.extend(reversed(one.request.branches[before:]))
 
 
@@ -119,29 +39,14 @@ def try_join(branch: BranchState) -> bool:
     """Advance a waiting branch if all branches that it joins have ended. Says whether it did."""
     if branch.hole is not None:
         return _try_to_see(branch, branch.hole)
-    frame = branch.frames[-1]
-    waited = frame.segments[frame.index]
-    assert isinstance(waited, Join)
-    joined = joined_by(branch, waited, (*frame.address, frame.index))
+    joined = joined_by(branch)
     if joined is None:
         return False
     branch.request.joining.remove(branch)
-    join(branch, joined)
-    frame.index += 1
+    _join(branch, joined)
     branch.stage = Stage.WALKING
     advance(branch)
     return True
-
-
-def _try_to_see(branch: BranchState, hole: OpenHole) -> bool:
-    seen = try_to_see(branch)
-    if seen is None:
-        return False
-    _all_walk_on(branch, go_on_with_tags(branch, hole, *seen))
-    return True
-
-
-_DREW = Drew()  # a run has thousands of them
 
 
 def accept_token(branch: BranchState, token: int, log_probability: float, forward_pass: int) -> None:
@@ -159,6 +64,14 @@ def accept_token(branch: BranchState, token: int, log_probability: float, forwar
     _all_walk_on(branch, begun)
 
 
+def _try_to_see(branch: BranchState, hole: OpenHole) -> bool:
+    seen = try_to_see(branch)
+    if seen is None:
+        return False
+    _all_walk_on(branch, go_on_with_tags(branch, hole, *seen))
+    return True
+
+
 def _all_walk_on(branch: BranchState, begun: Iterable[BranchState]) -> None:
     for thread in begun:
         advance(thread)
@@ -166,60 +79,53 @@ def _all_walk_on(branch: BranchState, begun: Iterable[BranchState]) -> None:
         advance(branch)
 
 
-# ── one segment ──────────────────────────────────────────────────────────────────────────────────────────
+# ── one action ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _step(branch: BranchState) -> None:
-    frame = branch.frames[-1]
-    if frame.index < len(frame.segments):
-        _segment(branch, frame, frame.segments[frame.index])
-    elif frame.repeat is not None:
-        next_item(branch, frame, frame.repeat)
-    else:
-        branch.frames.pop()
-        if branch.frames:
-            branch.frames[-1].index += 1
-        else:
+def _act(branch: BranchState) -> None:
+    match branch.request.tokens.machine.action(branch.cursor):
+        case Feed(segment=segment):
+            _feed(branch, segment)
+        case Draw(segment=Hole() as hole):
+            open_hole(branch, hole)
+        case Draw() as decision:
+            open_decision(branch, decision)
+        case Start(segment=segment):
+            _start(branch, segment)
+        case Wait() as wait:
+            _wait(branch, wait)
+        case End():
             branch.stage = Stage.ENDED
+        case action:
+            assert_never(action)
 
 
-def _segment(branch: BranchState, frame: Frame, segment: Segment) -> None:
+def _feed(branch: BranchState, segment: Forced) -> None:
+    items = branch.cursor.items
+    known = known_text(segment, branch.request.tokens, named=partial(named_here, branch), items=items)
     match segment:
+        case Opening() | Closing():
+            branch.append(known.tokens)
+            take_option(branch, segment)
+            return
         case TurnStart(role=role, index=index):
-            opening = branch.request.tokens.turns[index].opening
             in_answer = role is Role.ASSISTANT and index == len(branch.request.tokens.turns) - 1
             if in_answer:
                 _begin_answer(branch)
-            branch.append(branch.request.tokens.encoder.control(opening))
+            branch.append(known.tokens)
             if in_answer:
                 kept = branch.start - branch.skip if branch.parent is None else 0  # of its prompt, in the prefix cache
                 branch.prompt = len(branch.tokens) + kept
-        case TurnEnd(index=index):
-            branch.append(branch.request.tokens.encoder.control(branch.request.tokens.turns[index].closing))
-        case Text() | InputText() | ItemNumber():
-            branch.append(text_tokens(branch, frame, segment))
-        case Hole():
-            open_hole(branch, frame, segment)
-            return
-        case Fork():
-            fork(branch, frame, segment)
         case Place(branch=id):
-            [placed] = branch.request.instances(id, branch.items_here())
-            frame.written.append(WrittenBranch(placed))
-        case Join():
-            if not _try_to_join(branch, frame, segment):
-                return
-        case Choose():
-            open_choice(branch, segment)
-            return
-        case Repeat():
-            open_repeat(branch, frame, segment)
-            return
-        case Each():
-            fan_out(branch, frame, segment)
+            [placed] = branch.request.instances(id, items)
+            branch.page.append(WrittenBranch(placed))
         case _:
-            assert_never(segment)
-    frame.index += 1
+            if isinstance(segment, Text):
+                begin_value(branch, segment.begins)
+            if known.text is not None:
+                branch.page.append(WrittenText(known.text))
+            branch.append(known.tokens)
+    branch.move()
 
 
 def _begin_answer(branch: BranchState) -> None:
@@ -231,15 +137,59 @@ def _begin_answer(branch: BranchState) -> None:
     ]
 
 
-# ── joins ────────────────────────────────────────────────────────────────────────────────────────────────
+def _start(branch: BranchState, segment: Fork | Each | Repeat) -> None:
+    match segment:
+        case Fork():
+            _fork(branch, segment)
+        case Each():
+            _fan_out(branch, segment)
+        case Repeat():
+            open_list(branch, segment)
+        case _:
+            assert_never(segment)
 
 
-def _try_to_join(branch: BranchState, frame: Frame, waited: Join) -> bool:
-    joined = joined_by(branch, waited, (*frame.address, frame.index))
+def _fork(branch: BranchState, fork: Fork) -> None:
+    spec = branch.request.plan.branch(fork.branch)
+    at = after_fork(branch.position, spec.reserve)
+    child = start_branch(
+        branch, fork.branch, branch.cursor.items, at.child, names=names_here(branch), draw_items=branch.draw_items_here
+    )
+    skip_to(branch, at.parent)
+    if fork.branch not in branch.request.tokens.placed:
+        branch.page.append(WrittenBranch(child))
+    branch.move()
+
+
+def _fan_out(branch: BranchState, each: Each) -> None:
+    elements = elements_of(branch, each)
+    spec = branch.request.plan.branch(each.branch)
+    at = after_each(branch.position, spec.reserve, len(elements), stacked=each.stacked)
+    here, draw_items, names = branch.cursor.items, branch.draw_items_here, names_here(branch)
+    items: list[list[Any]] = []
+    for number, (element, position) in enumerate(zip(elements, at.children, strict=True)):
+        child = start_branch(
+            branch, each.branch, (*here, number), position, names={**names, each.name: element},
+            draw_items=draw_items if each.stacked else (*draw_items, number),
+        )  # fmt: skip
+        items.append([WrittenBranch(child)])
+    skip_to(branch, at.parent)
+    branch.page.append(WrittenLoop(each.name, items, stacked=each.stacked))
+    branch.move(len(elements))
+
+
+def _wait(branch: BranchState, wait: Wait) -> None:
+    branch.wait = wait
     branch.joining_since = branch.request.last_draw
+    joined = joined_by(branch)
     if joined is None:
         branch.stage = Stage.JOINING
         branch.request.joining.append(branch)
-        return False
+    else:
+        _join(branch, joined)
+
+
+def _join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
     join(branch, joined)
-    return True
+    branch.wait = None
+    branch.move()

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from pastalang.plan.plan import (
-    ROOT,
-    Address,
-    BranchId,
-    Choose,
-    Each,
-    Fork,
-    Hole,
-    Instance,
-    Join,
-    Repeat,
-    Segment,
-)
+from pastalang.plan.plan import ROOT, BranchId, Instance
 from pastalang.plan.positions import after_join
 from pastalang.plan.run_log import Skipped, Started, Waited
 from pastalang.runtime.events import Joined
@@ -54,7 +41,7 @@ def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, 
     loops = len(request.tokens.nesting.loops[origin.parent])
     parents = request.instances(origin.parent, shared[:loops])
     for parent in parents:
-        if parent is not joiner and not parent.has_ended and not _has_passed(parent, origin.address, shared):
+        if parent is not joiner and not parent.has_ended and not parent.cursor.has_passed(origin.address, shared):
             return True
     # The ancestors of the joiner exist already; it does not wait for other instances of them.
     if any(parent is joiner for parent in parents):
@@ -62,41 +49,15 @@ def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, 
     return has_pending_instances(joiner, origin.parent, shared[:loops])
 
 
-def _has_passed(parent: BranchState, address: Address, shared: tuple[int, ...]) -> bool:
-    """Whether `parent` has passed the fork at `address`, in the items that `shared` names."""
-    loops = len(parent.items)
-    for depth, frame in enumerate(parent.frames):
-        wanted = address[2 * depth]
-        if frame.index != wanted:
-            return frame.index > wanted
-        if len(address) == 2 * depth + 1 or depth + 1 == len(parent.frames):
-            return False
-        inner = parent.frames[depth + 1]
-        match frame.segments[wanted]:
-            case Choose():
-                if inner.address[-1] != address[2 * depth + 1]:
-                    return True
-            case Repeat():
-                if loops >= len(shared):
-                    return False
-                if inner.item != shared[loops]:
-                    return inner.item > shared[loops]
-                loops += 1
-            case _:
-                return False
-    return False
-
-
-def joined_by(branch: BranchState, segment: Join, address: tuple[int, ...]) -> tuple[BranchState, ...] | None:
+def joined_by(branch: BranchState) -> tuple[BranchState, ...] | None:
     """The branches that a join waits for, in the order of the program; None while one of them has not ended."""
-    request = branch.request
-    nesting = request.tokens.nesting
-    here = branch.items_here()
+    assert branch.wait is not None
     found: list[BranchState] = []
-    for id in segment.branches:
-        shared = here[: nesting.common[branch.spec.id, address, id]]
-        instances = request.instances(id, shared)
-        if not all(one.has_ended for one in instances) or has_pending_instances(branch, id, shared):
+    for awaited in branch.wait.awaited:
+        instances = branch.request.instances(awaited.branch, awaited.items)
+        if not all(one.has_ended for one in instances):
+            return None
+        if has_pending_instances(branch, awaited.branch, awaited.items):
             return None
         found += instances
     return tuple(found)
@@ -144,9 +105,4 @@ def prefetch_joined(request: RequestState) -> None:
 def _will_be_seen(branch: BranchState) -> bool:
     if branch.request.tokens.joiners[branch.spec.id]:
         return True
-    return branch.stage is Stage.JOINING and any(_may_draw(frame.segments[frame.index :]) for frame in branch.frames)
-
-
-def _may_draw(segments: Iterable[Segment]) -> bool:
-    """Whether anything after a join may see what comes before it."""
-    return any(isinstance(segment, Hole | Choose | Repeat | Fork | Each) for segment in segments)
+    return branch.stage is Stage.JOINING and branch.cursor.may_draw

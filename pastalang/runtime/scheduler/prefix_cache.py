@@ -12,36 +12,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pastalang.plan.plan import ROOT, Branch, InputText, Overrun, Release, Text, TurnEnd, TurnStart
-from pastalang.runtime.binding.spaced import fed_text
+from pastalang.plan.machine import Cursor, Feed
+from pastalang.plan.plan import ROOT, Branch, Instance, Overrun, Place, Release
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source, Stage
+from pastalang.runtime.scheduler.known_text import known_text
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import NOTHING, Prefix, RequestState
-from pastalang.values.text import message_texts
 
 
 def leading_tokens(request: RequestState) -> tuple[int, ...]:
     """The tokens of the root before anything is forked, drawn or joined: what the cache may keep."""
-    tokens: list[int] = []
-    encoder, turns = request.tokens.encoder, request.tokens.turns
-    for segment in request.plan.branches[0].segments:
-        match segment:
-            case TurnStart(index=index):
-                tokens += encoder.control(turns[index].opening)
-            case TurnEnd(index=index):
-                tokens += encoder.control(turns[index].closing)
-            case Text(text=text, shown=shown):
-                tokens += encoder.text(fed_text(segment)) if shown else encoder.control(text)
-            case InputText(piece=piece):
-                for text in message_texts([piece], request.values.__getitem__):
-                    tokens += encoder.text(text)
-            case _:
-                break
+    machine, tokens = request.tokens.machine, list[int]()
+    cursor = machine.begin(Instance(ROOT))
+    while isinstance(action := machine.action(cursor), Feed) and not isinstance(action.segment, Place):
+        known = known_text(action.segment, request.tokens, named=request.values.__getitem__, items=())
+        tokens += known.tokens
+        cursor = cursor.after()
     return tuple(tokens)
 
 
 SHORTEST = 8  # shorter stretches are not worth a branch
 
+_NOWHERE = Cursor(Instance(ROOT), ())
 _STRETCH = Branch(ROOT, "kept prefix", None, (), (), 0, Overrun.CONTINUE, Release.NEVER)
 
 
@@ -121,7 +113,7 @@ class PrefixCache:
         branch = BranchState(
             owner=self.owner, spec=_STRETCH, items=(), number=-1, source=before.source, view=before.view,
             start=before.length, position=before.length, highest=before.length - 1, names={}, draw_items=(),
-            stage=Stage.ENDED, is_admitted=True,
+            stage=Stage.ENDED, is_admitted=True, cursor=_NOWHERE,
         )  # fmt: skip
         branch.append(list(tokens))
         branch.wait_for_row()

@@ -94,7 +94,7 @@ def _add_probe(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -> 
     probe = BranchState(
         owner=request, spec=branch.spec, items=branch.items, number=branch.number, source=branch.last, view=view,
         start=branch.position, position=branch.position, highest=branch.highest, names={}, parent=branch,
-        draw_items=branch.draw_items,
+        draw_items=branch.draw_items, cursor=branch.cursor,
     )  # fmt: skip
     probe.hole = hole
     probe.append(tokens)

@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import chain
 from typing import Any, Protocol
 
-from pastalang.plan.plan import ROOT, BranchId, Overrun
+from pastalang.plan.plan import ROOT, BranchId, Instance, Overrun
 from pastalang.plan.positions import tokens_left
 from pastalang.plan.run_log import InstanceLog, RunLog
 from pastalang.program.types import Drafts, Sampling
@@ -211,6 +211,7 @@ class RequestState(BranchOwner):
             owner=self, spec=self.plan.branch(id), items=items, number=len(self.branches), source=source, view=view,
             start=position, position=position, highest=highest, names=names, parent=parent,
             draw_items=items if draw_items is None else draw_items,
+            cursor=self.tokens.machine.begin(Instance(id, items)),
         )  # fmt: skip
         branch.sees = sum(seen.length for seen in view)
         self.branches.append(branch)

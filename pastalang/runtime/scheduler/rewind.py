@@ -59,8 +59,8 @@ def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
     )  # fmt: skip
     new.origin = old.origin
     new.own_before = checkpoint.own
-    new.frames = rewound(checkpoint)
-    new.written = new.frames[0].written
+    new.cursor = checkpoint.cursor
+    new.written, new.lists = rewound(checkpoint)
     new.join_checkpoints = list(checkpoint.join_checkpoints)
     new.reported = old.reported[: checkpoint.reported]
     if old.first_checkpoint is not None and checkpoint not in old.first_checkpoint.join_checkpoints:
@@ -76,11 +76,8 @@ def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
 
 def _lead_to(checkpoint: Checkpoint, lead: str) -> str:
     """The lead without the white space that the next segment writes anew, and with the quote before a bare text."""
-    level = checkpoint.levels[-1]
-    if level.index >= len(level.segments):
-        return lead
-    segment = level.segments[level.index]
-    return lead.removesuffix(leading_space_of(segment)) + opening_quote(segment)
+    segment = checkpoint.cursor.segment
+    return lead if segment is None else lead.removesuffix(leading_space_of(segment)) + opening_quote(segment)
 
 
 def undo(again: Retake) -> None:

@@ -26,7 +26,7 @@ def sample_error(branch: BranchState, outcome: Outcome) -> RunError:
     assert asked is not None
     kinds: dict[type[object], type[RunError]] = {NotFinite: NotFiniteLogits, NoMemory: OutOfMemory}
     kind = kinds.get(type(outcome), DeadEnd)
-    items = branch.items_of_decision() if branch.hole is None else branch.hole.field.items
+    items = branch.cursor.items if branch.hole is None else branch.hole.field.items
     return kind(str(outcome), plan=branch.request.plan, field=asked.field, items=items, span=asked.span)
 
 

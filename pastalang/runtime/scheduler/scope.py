@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pastalang.plan.plan import Form
+from pastalang.plan.plan import Each, Form, Repeat
 from pastalang.runtime.errors import BadList
 from pastalang.runtime.quotations import last_name
 from pastalang.runtime.scheduler.branch import BranchState
@@ -39,15 +39,23 @@ def sources_of(branch: BranchState, items: tuple[int, ...]) -> dict[str, str]:
 def names_here(branch: BranchState) -> dict[str, Any]:
     """The elements of enclosing loops by name: of fan-outs around the branch, and of lists it goes over itself."""
     names = dict(branch.names)
-    for frame in branch.frames:
-        if frame.repeat is not None and frame.elements is not None:
-            names[frame.repeat.item] = frame.elements[frame.item]
+    for around, frame in zip(branch.lists, branch.cursor.lists, strict=True):
+        if around.elements is not None:
+            names[around.repeat.item] = around.elements[frame.item]
     return names
 
 
-def elements_of(branch: BranchState, over: str, *, over_hole: bool, maximum: int, span: Span) -> tuple[Any, ...]:
+def named_here(branch: BranchState, name: str) -> Any:
+    """What a name of an input or of an element stands for."""
+    names = names_here(branch)
+    return names[name] if name in names else branch.request.values[name]
+
+
+def elements_of(branch: BranchState, loop: Each | Repeat) -> tuple[Any, ...]:
     """The elements that a fan-out or a list goes over. Raises `BadList` if there is no list, or too long a one."""
-    value = _from_hole(branch, over, span) if over_hole else _from_inputs(branch, over)
+    over, maximum, span = loop.over, loop.maximum, loop.span
+    assert over is not None
+    value = _from_hole(branch, over, span) if loop.over_hole else _from_inputs(branch, over)
     if not isinstance(value, list | tuple):
         raise BadList(f"`{over}` is not a list", plan=branch.request.plan, field=over, span=span)
     if len(value) > maximum:
@@ -60,11 +68,7 @@ def elements_of(branch: BranchState, over: str, *, over_hole: bool, maximum: int
 
 def _from_inputs(branch: BranchState, over: str) -> Any:
     name, *rest = over.split(".")
-    for frame in reversed(branch.frames):
-        if frame.repeat is not None and frame.elements is not None and frame.repeat.item == name:
-            return value_at(frame.elements[frame.item], tuple(rest))
-    known = branch.names[name] if name in branch.names else branch.request.values[name]
-    return value_at(known, tuple(rest))
+    return value_at(named_here(branch, name), tuple(rest))
 
 
 def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
@@ -84,10 +88,10 @@ def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
 
 def _fields_before(branch: BranchState) -> Iterator[Field]:
     """Finished fields, the nearest first: of this item, of this branch, of branches that it sees."""
-    for frame in reversed(branch.frames):
-        yield from _finished(frame.written)
-    if not branch.frames:  # it has ended
-        yield from _finished(branch.written)
+    for around in reversed(branch.lists):
+        if around.items:
+            yield from _finished(around.items[-1])
+    yield from _finished(branch.written)
     for seen in reversed(branch.view):
         yield from _finished(seen.branch.written)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from pastalang.limits import MAX_THREADS
-from pastalang.plan.plan import Form, Hole
+from pastalang.plan.plan import Form
 from pastalang.plan.positions import after_fork, thread_rooms
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import Begin, Tag, TaggedTextState, Wait
@@ -62,21 +62,22 @@ def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Ta
         if isinstance(tag, Begin) and len(threads.begun) < MAX_THREADS:
             limit = hole.max_tokens
             room = min(tag.tokens, limit, thread_rooms(limit) - threads.room)
-            child = _begin(branch, hole, len(threads.begun), room)
+            child = _begin(branch, room)
             child.expected = min(room or field.draws, limit)  # unannounced: as long as the text is by now
             threads.begun.append(Thread(tag.topic, at, room, child))
             begun.append(child)
     return begun
 
 
-def _begin(branch: BranchState, hole: Hole, number: int, room: int) -> BranchState:
-    assert hole.threads is not None, "threads open no threads"
-    at, here = after_fork(branch.position, room), branch.items_here()
+def _begin(branch: BranchState, room: int) -> BranchState:
+    at, number = after_fork(branch.position, room), branch.cursor.threads
+    thread = branch.cursor.thread(number)
     child = start_branch(
-        branch, hole.threads, (*here, number), at.child, names=names_here(branch),
-        draw_items=(*branch.draw_items, *here[len(branch.items) :], number),
+        branch, thread.branch, thread.items, at.child, names=names_here(branch),
+        draw_items=(*branch.draw_items_here, number),
     )  # fmt: skip
     skip_to(branch, at.parent)
+    branch.cursor = branch.cursor.with_thread()
     return child
 
 
