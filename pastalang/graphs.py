@@ -1,4 +1,4 @@
-"""Dependencies as networkx graphs: orders, circles, and what is needed in all. Shared by the checker and the planner.
+"""Dependencies as networkx graphs: circles, and what is needed in all. Shared by the checker and the planner.
 
 An edge leads from a node to what it needs. Importing networkx takes about as long as checking a program, so it is
 imported with the first graph, and there is none for what needs nothing.
@@ -72,16 +72,6 @@ def find_cycle(needs: Mapping[Node, Sequence[Node]]) -> tuple[Node, ...] | None:
     graph = DependencyGraph(needs)
     start = next((node for node in needs if node in graph.on_circles), None)
     return None if start is None else _shortest_cycle(start, graph.graph)
-
-
-def in_order(nodes: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> tuple[Node, ...]:
-    """The nodes in an order in which every edge points forward, otherwise as given. There must be no cycle."""
-    import networkx
-
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(nodes)
-    graph.add_edges_from(edges)
-    return tuple(networkx.topological_sort(graph))
 
 
 def _shortest_cycle(start: Node, graph: networkx.DiGraph) -> tuple[Node, ...]:

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
-from pastalang.graphs import in_order
 from pastalang.plan.plan import (
     WHOLE,
     Address,
@@ -40,6 +38,9 @@ from pastalang.plan.plan import (
 )
 from pastalang.plan.structure import nesting_of, visit
 from pastalang.plan.token_bounds import Lengths, Range, decision_draws, draws_of
+
+if TYPE_CHECKING:
+    import networkx
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,50 +65,23 @@ class CriticalPath:
     pieces: tuple[Piece, ...]
 
 
-@dataclass(frozen=True)
-class Dependencies:
-    """The pieces of a plan; an edge leads from a piece to one that needs it."""
+def dependency_graph(plan: Plan) -> networkx.DiGraph:
+    """The pieces of a plan; an edge leads from a piece to one that needs it. `Plan.graph` names the nodes."""
+    import networkx  # takes a moment, and most plans are never asked
 
-    pieces: tuple[Piece, ...]
-    edges: tuple[tuple[Piece, Piece], ...]
-
-    @cached_property
-    def needs(self) -> dict[Piece, list[Piece]]:
-        """The pieces that each one needs directly."""
-        needs: dict[Piece, list[Piece]] = {piece: [] for piece in self.pieces}
-        for source, target in self.edges:
-            needs[target].append(source)
-        return needs
-
-    @cached_property
-    def needed_by(self) -> dict[Piece, list[Piece]]:
-        needed_by: dict[Piece, list[Piece]] = {piece: [] for piece in self.pieces}
-        for source, target in self.edges:
-            needed_by[source].append(target)
-        return needed_by
-
-    def critical_path(self, weights: Mapping[Piece, int]) -> CriticalPath:
-        """The heaviest path; pieces that `weights` does not name weigh nothing."""
-        best: dict[Piece, int] = {}
-        heaviest: dict[Piece, Piece | None] = {}
-        for piece in in_order(self.pieces, self.edges):
-            nearest = max(self.needs[piece], key=lambda source: best[source], default=None)
-            best[piece] = weights.get(piece, 0) + (0 if nearest is None else best[nearest])
-            heaviest[piece] = nearest
-        if not best:
-            return CriticalPath(0, ())
-        last = max(best, key=lambda piece: best[piece])
-        path = [last]
-        while (before := heaviest[path[-1]]) is not None:
-            path.append(before)
-        return CriticalPath(best[last], tuple(reversed(path)))
+    pieces, edges = pieces_of(plan)
+    graph: networkx.DiGraph = networkx.DiGraph(name=plan.template)
+    graph.add_nodes_from(pieces)
+    graph.add_edges_from(edges)
+    return graph
 
 
-def dependencies_of(plan: Plan) -> Dependencies:
+def pieces_of(plan: Plan) -> tuple[list[Piece], list[tuple[Piece, Piece]]]:
+    """The nodes and the edges of the graph."""
     builder = _Builder()
     for branch in plan.branches:
         builder.branch(branch)
-    return builder.graph()
+    return builder.pieces, builder.edges
 
 
 def end_of_repeat(address: Address) -> Address:
@@ -118,12 +92,9 @@ class _Builder:
     """Branches come in the order of their ids, so a parent has passed the fork before its child is visited."""
 
     def __init__(self) -> None:
-        self._pieces: list[Piece] = []
-        self._edges: list[tuple[Piece, Piece]] = []
+        self.pieces: list[Piece] = []
+        self.edges: list[tuple[Piece, Piece]] = []
         self._starts: dict[BranchId, _Before] = {}
-
-    def graph(self) -> Dependencies:
-        return Dependencies(tuple(self._pieces), tuple(self._edges))
 
     def branch(self, branch: Branch) -> None:
         before = self._all(branch.id, branch.segments, (), self._starts.get(branch.id, ()))
@@ -164,8 +135,8 @@ class _Builder:
                 assert_never(segment)
 
     def _add(self, piece: Piece, before: _Before) -> _Before:
-        self._pieces.append(piece)
-        self._edges.extend((source, piece) for source in before)
+        self.pieces.append(piece)
+        self.edges.extend((source, piece) for source in before)
         return (piece,)
 
 
@@ -175,11 +146,29 @@ def passes_of(plan: Plan, lengths: Lengths) -> Range:
 
 def critical_path(plan: Plan, lengths: Lengths) -> CriticalPath:
     """The pieces that decide how long the longest run takes."""
-    graph = dependencies_of(plan)
-    return graph.critical_path(_most(plan, graph, lengths))
+    graph = dependency_graph(plan)
+    return heaviest_path(graph, _most(plan, graph, lengths))
 
 
-def _most(plan: Plan, graph: Dependencies, lengths: Lengths) -> dict[Piece, int]:
+def heaviest_path(graph: networkx.DiGraph, weights: Mapping[Piece, int]) -> CriticalPath:
+    """Pieces that `weights` does not name weigh nothing."""
+    import networkx
+
+    best: dict[Piece, int] = {}
+    heaviest: dict[Piece, Piece | None] = {}
+    for piece in networkx.topological_sort(graph):
+        nearest = max(graph.pred[piece], key=best.__getitem__, default=None)
+        best[piece] = weights.get(piece, 0) + (0 if nearest is None else best[nearest])
+        heaviest[piece] = nearest
+    if not best:
+        return CriticalPath(0, ())
+    path = [last := max(best, key=best.__getitem__)]
+    while (before := heaviest[path[-1]]) is not None:
+        path.append(before)
+    return CriticalPath(best[last], tuple(reversed(path)))
+
+
+def _most(plan: Plan, graph: networkx.DiGraph, lengths: Lengths) -> dict[Piece, int]:
     weights: dict[Piece, int] = {}
     repeats: list[tuple[int, Piece, Repeat]] = []
     loops = nesting_of(plan).loops
@@ -196,12 +185,12 @@ def _most(plan: Plan, graph: Dependencies, lengths: Lengths) -> dict[Piece, int]
                 case _:
                     pass
     for _, piece, repeat in sorted(repeats, key=lambda found: -found[0]):  # the inner ones first
-        _weigh_repeat(piece, repeat, weights, graph.needed_by, lengths)
+        _weigh_repeat(piece, repeat, weights, graph, lengths)
     return weights
 
 
 def _weigh_repeat(
-    piece: Piece, repeat: Repeat, weights: dict[Piece, int], needed_by: dict[Piece, list[Piece]], lengths: Lengths
+    piece: Piece, repeat: Repeat, weights: dict[Piece, int], graph: networkx.DiGraph, lengths: Lengths
 ) -> None:
     """Every round decides whether there is another one, where it may; the end decides where it could go on."""
     end = Piece(piece.branch, end_of_repeat(piece.address))
@@ -210,31 +199,17 @@ def _weigh_repeat(
     if not items:
         return
     weights[piece] = 0
-    round_ = _longest_way(piece, end, weights, needed_by)
+    round_ = _between(piece, end, weights, graph)
     weights[piece] = (items - 1) * round_ + min(choices, items)
     weights[end] = 0
 
 
-def _longest_way(start: Piece, end: Piece, weights: dict[Piece, int], needed_by: dict[Piece, list[Piece]]) -> int:
+def _between(start: Piece, end: Piece, weights: dict[Piece, int], graph: networkx.DiGraph) -> int:
     """The heaviest way from one piece to another, the first one left out."""
-    reached = _reachable(start, needed_by)
-    edges = [(source, target) for source in reached for target in needed_by[source]]
-    best = dict.fromkeys(reached, 0)
-    for piece in in_order(reached, edges):
-        for target in needed_by[piece]:
-            best[target] = max(best[target], best[piece] + weights.get(target, 0))
-    return best[end]
+    import networkx
 
-
-def _reachable(start: Piece, needed_by: dict[Piece, list[Piece]]) -> tuple[Piece, ...]:
-    found = {start: None}
-    waiting = [start]
-    while waiting:
-        for target in needed_by[waiting.pop()]:
-            if target not in found:
-                found[target] = None
-                waiting.append(target)
-    return tuple(found)
+    around = {start, *(networkx.descendants(graph, start) & {end, *networkx.ancestors(graph, end)})}
+    return heaviest_path(graph.subgraph(around), weights).length - weights.get(start, 0)
 
 
 def _fewest(plan: Plan, lengths: Lengths) -> int:
@@ -256,7 +231,7 @@ def _fewest(plan: Plan, lengths: Lengths) -> int:
                     left_out.add(child)
                 case _:
                     pass
-    return dependencies_of(plan).critical_path(weights).length
+    return heaviest_path(dependency_graph(plan), weights).length
 
 
 def _may_be_skipped(outer: Choose | Repeat, lengths: Lengths) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
-from pastalang.graphs import in_order
-from pastalang.plan.dependencies import Dependencies, Piece, critical_path, dependencies_of
+from pastalang.plan.dependencies import Piece, critical_path, dependency_graph
 from pastalang.plan.plan import ROOT, WHOLE, Choose, Each, Form, Hole, Plan, Repeat
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import Lengths
@@ -21,22 +21,18 @@ Attributes: TypeAlias = dict[str, str | int]
 
 
 def graph_of(plan: Plan) -> networkx.DiGraph:
-    """The graph that `Plan.graph` describes."""
-    import networkx  # takes a moment, and most plans are never asked for their graph
+    """The graph that `Plan.graph` describes: that of the pieces, under the names of those that have one."""
+    import networkx
 
-    dependencies = dependencies_of(plan)
-    nodes = {piece: (name, attributes) for piece, name, attributes in _nodes(plan)}
-    values = {piece for piece, (_, attributes) in nodes.items() if "max_tokens" in attributes}
-    waves, needs = _waves(dependencies, values), _named_needs(dependencies, set(nodes))
+    graph, named = dependency_graph(plan), {piece: (name, found) for piece, name, found in _nodes(plan)}
     longest = set(critical_path(plan, Lengths()).pieces)
-    graph = networkx.DiGraph(name=plan.template)
-    for piece, (name, attributes) in nodes.items():
-        graph.add_node(name, **attributes, wave=waves[piece], critical=piece in longest)
-    for piece, (name, _) in nodes.items():
-        graph.add_edges_from((nodes[need][0], name) for need in needs[piece])
-    idle = [name for name in networkx.isolates(graph) if graph.nodes[name]["kind"] == "branch"]
+    waves = _waves(graph, {piece for piece, (_, found) in named.items() if "max_tokens" in found})
+    for piece, (_, found) in named.items():
+        graph.add_node(piece, **found, wave=waves[piece], critical=piece in longest)
+    _leave_out(graph, [piece for piece in graph if piece not in named])
+    idle = [piece for piece in networkx.isolates(graph) if graph.nodes[piece]["kind"] == "branch"]
     graph.remove_nodes_from(idle)  # nothing is decided in them, and nothing waits for them
-    return graph
+    return networkx.relabel_nodes(graph, {piece: name for piece, (name, _) in named.items()}, copy=True)
 
 
 def _nodes(plan: Plan) -> Iterator[tuple[Piece, str, Attributes]]:
@@ -69,19 +65,18 @@ def _describe(segment: Hole | Choose | Repeat) -> Attributes:
             return {"kind": "list", "type": f"{minimum}..{maximum} items"}
 
 
-def _waves(dependencies: Dependencies, values: set[Piece]) -> dict[Piece, int]:
+def _waves(graph: networkx.DiGraph, values: set[Piece]) -> dict[Piece, int]:
     """How many values have to be written one after another until a piece is known, its own included."""
+    import networkx
+
     waves: dict[Piece, int] = {}
-    for piece in in_order(dependencies.pieces, dependencies.edges):
-        before = max((waves[need] for need in dependencies.needs[piece]), default=0)
-        waves[piece] = before + (piece in values)
+    for piece in networkx.topological_sort(graph):
+        waves[piece] = max((waves[need] for need in graph.pred[piece]), default=0) + (piece in values)
     return waves
 
 
-def _named_needs(dependencies: Dependencies, named: set[Piece]) -> dict[Piece, tuple[Piece, ...]]:
-    """The nearest named pieces that every piece needs. Pieces without a name, such as forced text, pass on theirs."""
-    needs: dict[Piece, tuple[Piece, ...]] = {}
-    for piece in in_order(dependencies.pieces, dependencies.edges):
-        found = ((need,) if need in named else needs[need] for need in dependencies.needs[piece])
-        needs[piece] = tuple(dict.fromkeys(need for group in found for need in group))
-    return needs
+def _leave_out(graph: networkx.DiGraph, pieces: Iterable[Piece]) -> None:
+    """Pieces without a name, such as forced text: what needs them needs what they need."""
+    for piece in pieces:
+        graph.add_edges_from(product(list(graph.pred[piece]), list(graph.succ[piece])))
+        graph.remove_node(piece)

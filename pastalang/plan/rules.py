@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from pastalang.graphs import find_cycle
-from pastalang.plan.dependencies import dependencies_of
+from pastalang.plan.dependencies import Piece, pieces_of
 from pastalang.plan.plan import (
     ROOT,
     WHOLE,
@@ -169,7 +169,11 @@ def _start(lead: tuple[Text | ItemNumber, ...]) -> str:
 
 
 def no_branches_wait_for_one_another(plan: Plan) -> Iterator[str]:
-    cycle = find_cycle(dependencies_of(plan).needs)
+    pieces, edges = pieces_of(plan)
+    needs: dict[Piece, list[Piece]] = {piece: [] for piece in pieces}
+    for source, target in edges:
+        needs[target].append(source)
+    cycle = find_cycle(needs)  # every plan is verified, also by commands that should not wait for networkx
     if cycle is not None:
         around = " -> ".join(plan.branches[piece.branch].name or "the root" for piece in (*cycle, cycle[0]))
         yield f"these wait for one another: {around}"

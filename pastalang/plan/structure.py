@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pastalang.plan.plan import (
     ROOT,
     Address,
+    Arm,
     Branch,
     BranchId,
     Choose,
     Each,
     Fork,
     Hole,
+    ItemNumber,
     Join,
     Plan,
     Repeat,
     Segment,
     Segments,
+    Text,
 )
 from pastalang.program.types import AutoPolicy
 
@@ -69,6 +72,38 @@ def _visit(
 def walk(segments: Segments) -> Iterator[tuple[Address, Segment]]:
     """Every segment with its address, in the order of `visit`."""
     return ((found.address, found.segment) for found in visit(segments))
+
+
+def measure(
+    segments: Iterable[Segment], *, one: Callable[[Segment | Arm], int], repeat: Callable[[Repeat, int], int]
+) -> int:
+    """The size of segments one after another: of a choice, that of its largest arm, whose lead `one` measures.
+
+    `repeat` gives the size of a list from that of its body.
+    """
+
+    def size(segment: Segment) -> int:
+        match segment:
+            case Choose(arms=arms):
+                return max(one(arm) + measure(arm.segments, one=one, repeat=repeat) for arm in arms)
+            case Repeat(body=body):
+                return repeat(segment, measure(body, one=one, repeat=repeat))
+            case _:
+                return one(segment)
+
+    return sum(map(size, segments))
+
+
+def fields_of(plan: Plan) -> Iterator[tuple[Branch, Address, Hole | Choose | Repeat]]:
+    """Every value, choice and list of the plan."""
+    for branch, address, segment in walk_plan(plan):
+        if isinstance(segment, Hole | Choose | Repeat):
+            yield branch, address, segment
+
+
+def leads_of(segment: Segment) -> tuple[Text | ItemNumber, ...]:
+    """The texts, besides those of its items, that a list writes."""
+    return (*segment.first, *segment.between) if isinstance(segment, Repeat) else ()
 
 
 def walk_plan(plan: Plan) -> Iterator[tuple[Branch, Address, Segment]]:

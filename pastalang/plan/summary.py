@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pastalang.plan.dependencies import critical_path
-from pastalang.plan.plan import Choose, Hole, Plan, Repeat
+from pastalang.plan.plan import Hole, Plan
 from pastalang.plan.run_bounds import totals_of
-from pastalang.plan.structure import walk_plan
+from pastalang.plan.structure import fields_of
 from pastalang.plan.token_bounds import Lengths
 from pastalang.values.describe import counted
 
@@ -37,7 +37,7 @@ def _figures(plan: Plan) -> Iterator[str]:
 
 
 def _fields(plan: Plan) -> list[str]:
-    decided = [segment for _, _, segment in walk_plan(plan) if isinstance(segment, Hole | Choose | Repeat)]
+    decided = [segment for _, _, segment in fields_of(plan)]
     return [_cut(one.field) for one in decided if not (isinstance(one, Hole) and one.is_thread)]
 
 

@@ -8,26 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, assert_never
+from functools import partial
+from typing import Protocol
 
-from pastalang.plan.plan import (
-    BranchId,
-    Choose,
-    Each,
-    Fork,
-    Hole,
-    InputText,
-    ItemNumber,
-    Join,
-    Overrun,
-    Place,
-    Repeat,
-    Segment,
-    Text,
-    TurnEnd,
-    TurnStart,
-)
+from pastalang.plan.plan import Arm, BranchId, Each, Fork, Hole, ItemNumber, Overrun, Repeat, Segment, Text
 from pastalang.plan.positions import thread_rooms
+from pastalang.plan.structure import measure
 from pastalang.program import types as t
 from pastalang.values.lengths import leaves_choice
 
@@ -122,16 +108,16 @@ def decision_draws(options: int) -> Range:
 
 def max_tokens_of(segments: Iterable[Segment], reserves: Mapping[BranchId, int]) -> int:
     """The positions that a branch of these segments can reach beyond its start."""
-    return sum(_room(segment, reserves) for segment in segments)
+    return measure(segments, one=partial(_room, reserves=reserves), repeat=partial(_repeat_room, reserves=reserves))
 
 
 def max_text_tokens(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _room(segment: Segment, reserves: Mapping[BranchId, int]) -> int:
+def _room(segment: Segment | Arm, reserves: Mapping[BranchId, int]) -> int:
     match segment:
-        case Text(text=text):
+        case Text(text=text) | Arm(lead=text):
             return max_text_tokens(text)
         case Hole(max_tokens=tokens):
             return tokens + _thread_room(segment)
@@ -139,16 +125,10 @@ def _room(segment: Segment, reserves: Mapping[BranchId, int]) -> int:
             return reserves[branch]
         case Each(branch=branch, maximum=maximum, stacked=stacked):
             return 0 if stacked else reserves[branch] * maximum
-        case Choose(arms=arms):
-            return max(max_text_tokens(arm.lead) + max_tokens_of(arm.segments, reserves) for arm in arms)
-        case Repeat():
-            return _repeat_room(segment, reserves)
         case ItemNumber():
             return 8
-        case InputText() | Join() | Place() | TurnStart() | TurnEnd():
-            return 0  # data and turns are never inside a reserve
         case _:
-            assert_never(segment)
+            return 0  # data and turns are never inside a reserve
 
 
 _THREAD_TAGS = len("<async></async>")  # the longest tags around a thread, a token for each byte
@@ -162,8 +142,7 @@ def _thread_room(hole: Hole) -> int:
     return promised + hole.max_tokens + _THREAD_TAGS
 
 
-def _repeat_room(repeat: Repeat, reserves: Mapping[BranchId, int]) -> int:
-    body = max_tokens_of(repeat.body, reserves)
+def _repeat_room(repeat: Repeat, body: int, reserves: Mapping[BranchId, int]) -> int:
     first, between = max_tokens_of(repeat.first, reserves), max_tokens_of(repeat.between, reserves)
     items = first + body + (repeat.maximum - 1) * (between + body) if repeat.maximum else 0
     return items + max(max_text_tokens(repeat.stop or ""), max_text_tokens(repeat.empty or ""))

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+import networkx
+
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.errors import InputError
 from pastalang.plan.build import build_plan
-from pastalang.plan.dependencies import Dependencies, Piece, dependencies_of, end_of_repeat
+from pastalang.plan.dependencies import Piece, dependency_graph, end_of_repeat
 from pastalang.plan.plan import ROOT, BranchId, Choose, Form, Hole, Instance, Plan, Repeat
 from pastalang.plan.simulate import Simulated
 from pastalang.plan.structure import origins_of, walk_plan
@@ -33,7 +35,7 @@ def sees(program: Program | Plan, value: str, other: str) -> bool:
     plan = _plan_of(program)
     names = _Names(plan)
     seen, wanted = names.find(other), names.find(value)
-    needs = _with_earlier_items(plan, dependencies_of(plan))
+    needs = _with_earlier_items(plan, dependency_graph(plan)).pred
     return any(not seen.isdisjoint(_before(piece, needs) | _in_lock_step(plan, piece)) for piece in wanted)
 
 
@@ -46,7 +48,7 @@ def sees_all(program: Program | Plan, value: str, other: str) -> bool:
     plan = _plan_of(program)
     names = _Names(plan)
     seen, wanted = names.find(other), names.find(value)
-    needs = dependencies_of(plan).needs
+    needs = dependency_graph(plan).pred
     return all(seen <= _before(piece, needs) for piece in wanted)
 
 
@@ -146,13 +148,13 @@ def _outer_branches(plan: Plan) -> dict[BranchId, tuple[BranchId, ...]]:
     return {branch.id: outer(branch.id) for branch in plan.branches}
 
 
-def _with_earlier_items(plan: Plan, dependencies: Dependencies) -> Mapping[Piece, Collection[Piece]]:
-    """What every piece needs directly. The pieces of a list are those of any item, so it also needs the item before."""
-    needs: dict[Piece, list[Piece]] = {piece: list(before) for piece, before in dependencies.needs.items()}
+def _with_earlier_items(plan: Plan, graph: networkx.DiGraph) -> networkx.DiGraph:
+    """The pieces of a list are those of any item, so it also needs the item before."""
     for branch, address, segment in walk_plan(plan):
         if isinstance(segment, Repeat) and segment.maximum > 1:
-            needs[Piece(branch.id, address)] += dependencies.needs[Piece(branch.id, end_of_repeat(address))]
-    return needs
+            end = Piece(branch.id, end_of_repeat(address))
+            graph.add_edges_from((before, Piece(branch.id, address)) for before in list(graph.pred[end]))
+    return graph
 
 
 def _before(piece: Piece, needs: Mapping[Piece, Collection[Piece]]) -> set[Piece]:

@@ -1,14 +1,11 @@
-"""Dependency graphs: orders, and circles as messages show them."""
+"""Dependency graphs: groups, and circles as messages show them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-import networkx
-import pytest
-
-from pastalang.graphs import DependencyGraph, find_cycle, in_order
+from pastalang.graphs import DependencyGraph, find_cycle
 
 
 def test_a_shortest_cycle_is_found() -> None:
@@ -20,15 +17,8 @@ def test_what_needs_itself_is_a_cycle() -> None:
     assert find_cycle({"a": ["a"]}) == ("a",)
 
 
-def test_without_a_cycle_there_is_an_order() -> None:
-    edges = [("c", "a"), ("a", "b")]
+def test_without_a_cycle_none_is_found() -> None:
     assert find_cycle({"a": ["c"], "b": ["a"], "c": []}) is None
-    assert in_order("abc", edges) == ("c", "a", "b")
-
-
-def test_with_a_cycle_there_is_no_order() -> None:
-    with pytest.raises(networkx.NetworkXUnfeasible, match="cycle"):
-        in_order("ab", [("a", "b"), ("b", "a")])
 
 
 def test_what_needs_each_other_is_one_group_after_all_that_it_needs() -> None:

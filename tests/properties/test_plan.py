@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang import Mode, Plan, Program, build_plan
-from pastalang.plan.dependencies import Piece, dependencies_of
+from pastalang.plan.dependencies import Piece, dependency_graph
 from pastalang.plan.diff import differences
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
@@ -123,12 +123,9 @@ def test_ten_thousand_plans_runs_and_schedules(data: st.DataObject, plan: Plan) 
 @given(plans())
 @settings(max_examples=20)
 def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) -> None:
-    dependencies = dependencies_of(plan)
-    graph = networkx.DiGraph()
-    graph.add_edges_from(dependencies.edges)
-    graph.add_nodes_from(dependencies.pieces)
+    graph = dependency_graph(plan)
     sight = _Sight(plan)
-    for piece in dependencies.pieces:
+    for piece in graph:
         before = {other for other in networkx.ancestors(graph, piece) if not other.is_end}
         assert before == sight.seen_at(piece), piece
 
@@ -148,7 +145,7 @@ class _Sight:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._pieces: dict[BranchId, list[Piece]] = {}
-        for piece in dependencies_of(plan).pieces:
+        for piece in dependency_graph(plan):
             self._pieces.setdefault(piece.branch, []).append(piece)
 
     def seen_at(self, piece: Piece) -> set[Piece]:

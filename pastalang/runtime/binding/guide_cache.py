@@ -6,10 +6,11 @@ The key of a guide holds a number in place of its type, so a large type is hashe
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
-from pastalang.plan.plan import Choose, Form, Hole, Plan, Repeat, Segment, Text
+from pastalang.plan.plan import Form, Hole, Plan, Text
+from pastalang.plan.structure import leads_of, walk_plan
 from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself
 from pastalang.runtime.constraints.guide import Guide, GuideError
@@ -83,22 +84,9 @@ class GuideCache:
 
 def control_tags(plan: Plan) -> tuple[str, ...]:
     """The control tags of a plan, each cut before its first quote, because the quoted part varies."""
-    texts = [text for branch in plan.branches for text in _hidden_texts(branch.segments)]
-    return tuple(sorted({text.split('"')[0].strip() for text in texts} - {""}))
-
-
-def _hidden_texts(segments: Iterable[Segment]) -> Iterator[str]:
-    for segment in segments:
-        match segment:
-            case Text(text=text, shown=False):
-                yield text
-            case Choose(arms=arms):
-                for arm in arms:
-                    yield from _hidden_texts(arm.segments)
-            case Repeat(first=first, between=between, body=body):
-                yield from _hidden_texts((*first, *between, *body))
-            case _:
-                continue
+    written = (part for _, _, segment in walk_plan(plan) for part in (segment, *leads_of(segment)))
+    hidden = (part.text for part in written if isinstance(part, Text) and not part.shown)
+    return tuple(sorted({text.split('"')[0].strip() for text in hidden} - {""}))
 
 
 class ValueNumbers:

@@ -14,23 +14,10 @@ guarantees it (`Scheduler._make_room`, decision 0025):
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from functools import partial
 
-from pastalang.plan.plan import (
-    Choose,
-    Each,
-    Fork,
-    Hole,
-    InputText,
-    ItemNumber,
-    Join,
-    Place,
-    Repeat,
-    Segment,
-    Text,
-    TurnEnd,
-    TurnStart,
-)
+from pastalang.plan.plan import Arm, Hole, ItemNumber, Repeat, Segment, Text
+from pastalang.plan.structure import measure
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.memory import Memory
@@ -44,29 +31,24 @@ def cells_wanted(branch: BranchState) -> int:
     A list counts with its fewest items, and a thread with the tokens that its text expects of it. A branch that needs
     more waits for it; no answer depends on the reservation.
     """
-    written = len(branch.tokens)
-    return max(written - branch.fed, 0) + sum(_wanted(branch, segment) for segment in branch.cursor.ahead)
+    unfed = max(len(branch.tokens) - branch.fed, 0)
+    return unfed + measure(branch.cursor.ahead, one=partial(_wanted, branch), repeat=_wanted_by_list)
 
 
-def _wanted(branch: BranchState, segment: Segment) -> int:
-    encode = branch.request.tokens.encoder.text
+def _wanted(branch: BranchState, segment: Segment | Arm) -> int:
     match segment:
         case Hole(max_tokens=tokens):
             return branch.expected if segment.is_thread else tokens
-        case Text():
-            return len(encode(fed_text(segment)))
-        case Choose(arms=arms):
-            return max(
-                len(encode(fed_text(arm))) + sum(_wanted(branch, inner) for inner in arm.segments) for arm in arms
-            )  # fmt: skip
-        case Repeat(body=body, minimum=minimum):
-            return max(1, minimum) * (2 + sum(_wanted(branch, inner) for inner in body))
+        case Text() | Arm():
+            return len(branch.request.tokens.encoder.text(fed_text(segment)))
         case ItemNumber():
             return 2
-        case InputText() | TurnStart() | TurnEnd() | Fork() | Place() | Join() | Each():
-            return 0
         case _:
-            assert_never(segment)
+            return 0
+
+
+def _wanted_by_list(repeat: Repeat, body: int) -> int:
+    return max(1, repeat.minimum) * (2 + body)
 
 
 class Admission:
