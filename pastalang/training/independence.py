@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import WHOLE, BranchId, Choose, Form, Hole, Mode, Plan, Repeat
-from pastalang.plan.structure import joins_of, walk_plan
+from pastalang.plan.plan import WHOLE, BranchId, Form, Hole, Mode, Plan
+from pastalang.plan.structure import fields_of, joins_of
 from pastalang.plan.views import joined_view
 from pastalang.plan.waits import ITEM, Pattern, Wait, name_of, possible_waits, with_waits, written
 from pastalang.program.program import JsonBody, Program, Template
@@ -507,8 +507,8 @@ def _joined(plan: Plan, branches: set[BranchId]) -> frozenset[str]:
 
 def _drawing(plan: Plan) -> Iterator[tuple[BranchId, Pattern]]:
     """The fields that the model draws, and the branches that write them."""
-    for branch, _, segment in walk_plan(plan):
-        if isinstance(segment, Choose | Repeat) or (isinstance(segment, Hole) and segment.form is not Form.THOUGHT):
+    for branch, _, segment in fields_of(plan):
+        if not (isinstance(segment, Hole) and segment.form is Form.THOUGHT):
             yield branch.id, _pattern_of(segment.field)
 
 
