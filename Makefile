@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo examples test test-long invariants fuzz holes conformance corpus-update recorded-update speed-update families pythons package format lint types imports check clean
+.PHONY: help install demo examples test test-long invariants fuzz holes mutants conformance corpus-update recorded-update speed-update families pythons package format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,9 @@ fuzz: install ## throw 20,000 mutated programs at the language
 holes: install ## let hostile models write 100,000 values, and 36,000 of types drawn at random
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m long tests/properties/test_guides.py \
 		tests/properties/test_pydantic_guides.py tests/properties/test_random_types.py
+
+mutants: install ## put one wrong line after another into a copy of the project, and see that a test finds it
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=ci $(BIN)/python -m tests.mutants
 
 conformance: install ## check every schema of two public suites (PASTALANG_SCHEMA_DATA names their folder)
 	@test -n "$$PASTALANG_SCHEMA_DATA" || { echo "PASTALANG_SCHEMA_DATA names the folder with the suites: PASTALANG_SCHEMA_DATA=FOLDER make conformance"; exit 1; }

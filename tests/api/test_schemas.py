@@ -32,7 +32,10 @@ SCHEMAS: dict[str, Any] = {
     "one of": {"oneOf": [{"enum": [1, 2, 3]}, {"enum": [3, 4]}]},
     "all of": {"allOf": [{"type": "integer", "minimum": 2}, {"maximum": 4}]},
     "not": {"enum": ["a", "b", "c"], "not": {"const": "a"}},
-    "map": {"type": "object", "additionalProperties": {"type": "boolean"}, "minProperties": 1, "maxProperties": 2},
+    "map": {
+        "type": "object", "propertyNames": {"pattern": "^[a-z]{1,3}$"}, "additionalProperties": {"type": "boolean"},
+        "minProperties": 1, "maxProperties": 2,
+    },
     "optional": {"properties": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}, "required": ["a"]},
     "reference": {"$ref": "#/$defs/tree", "$defs": {"tree": {
         "type": "object", "properties": {"left": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}},
