@@ -58,7 +58,7 @@ class Total:
 
 def engine_for(model: str, way: Way, dtype: DTypeName | None) -> pastalang.Engine:
     engine = pastalang.Engine.load(model, drafts=way.drafts, dtype=dtype)
-    drafter = engine._loop.drafter
+    drafter = engine.loop.drafter
     assert isinstance(drafter, EngineDrafter)
     if not way.foretells:
         drafter._ahead = None

@@ -30,6 +30,7 @@ ENTRIES = (
     Entry("plan", "pastalang.cli.plan", "Show what is decoded at the same time, and what it costs."),
     Entry("run", "pastalang.cli.run", "Run a program with a model."),
     Entry("extract", "pastalang.cli.extract", "Extract rows from many documents; a run can be resumed."),
+    Entry("serve", "pastalang.cli.serve", "Serve a model over HTTP, for clients of OpenAI and for programs."),
     Entry("report", "pastalang.cli.report", "Show the rows of a bulk run as one HTML page."),
     Entry("models", "pastalang.cli.models", "List the models of this machine and its default one."),
     Entry("label", "pastalang.cli.label", "Write training rows from a model's own answers."),

@@ -161,7 +161,7 @@ class Engine:
         make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
         overrun = Overrun.CONTINUE if trained_for is None else trained_for.overrun
         self._plans = PlanCache(self.encoder, make_guide, overrun)
-        self._loop = Loop(model, self.scheduler, drafter)
+        self.loop = Loop(model, self.scheduler, drafter)
         self._numbers = count(1)  # of requests
 
     @staticmethod
@@ -236,7 +236,7 @@ class Engine:
 
     def check_integrity(self) -> None:
         """Assert that no cell is lost or owned twice."""
-        self._loop.check_integrity()
+        self.loop.check_integrity()
 
     # ── one set of inputs ────────────────────────────────────────────────────────────────────────────────
 
@@ -264,14 +264,14 @@ class Engine:
         `PlanError` for a program that cannot be planned, `LoadError` for a mode that the weights do not know,
         `RunError` if decoding fails.
         """
-        request = self._single_request(program, inputs, given, with_events=False)
+        request = self.prepare(program, inputs, given, with_events=False)
         try:
-            self._loop.submit(request)
+            self.loop.submit(request)
             while not request.is_over:
-                self._loop.step_for(request)
+                self.loop.step_for(request)
         finally:
-            self._loop.cancel([request])
-        return _result_or_error(self._outcome_of(request))
+            self.loop.cancel([request])
+        return _result_or_error(self.outcome_of(request))
 
     @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
     def stream(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Iterator[Event]:
@@ -279,7 +279,7 @@ class Engine:
 
         The run begins with the first event that is taken. Closing the iterator cancels it.
         """
-        return self._stream(self._single_request(program, inputs, given, with_events=True))
+        return self._stream(self.prepare(program, inputs, given, with_events=True))
 
     @overload
     async def arun(
@@ -296,14 +296,14 @@ class Engine:
     @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
     async def arun(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Result:
         """`run` for asyncio: concurrent calls share forward passes. Cancelling the task cancels the run."""
-        request = self._single_request(program, inputs, given, with_events=False)
+        request = self.prepare(program, inputs, given, with_events=False)
         try:
-            self._loop.submit(request)
+            self.loop.submit(request)
             while not request.is_over:
-                await self._loop.astep_for(request)
+                await self.loop.astep_for(request)
         finally:
-            self._loop.cancel([request])
-        return _result_or_error(self._outcome_of(request))
+            self.loop.cancel([request])
+        return _result_or_error(self.outcome_of(request))
 
     @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
     def astream(
@@ -314,7 +314,7 @@ class Engine:
         Concurrent streams and runs share forward passes. Leaving the loop early cancels the run as soon as the iterator
         is closed; `contextlib.aclosing` does that at once.
         """
-        return self._astream(self._single_request(program, inputs, given, with_events=True))
+        return self._astream(self.prepare(program, inputs, given, with_events=True))
 
     # ── many sets of inputs ──────────────────────────────────────────────────────────────────────────────
 
@@ -345,7 +345,7 @@ class Engine:
         if seeds is not None:
             check_seeds(seeds, batch, given)
         maker = self._maker(program, given, check_plan=False, seeds=seeds)
-        pairs = run_window(self._loop, RequestWindow(maker, in_flight=None), iter(batch))
+        pairs = run_window(self.loop, RequestWindow(maker, in_flight=None), iter(batch))
         found = [outcome for _, outcome in pairs]
         warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
         return found
@@ -390,7 +390,7 @@ class Engine:
         check_in_flight(in_flight)
         check_many(inputs)
         window = RequestWindow(self._maker(program, given), in_flight)
-        return outcomes_in_turn(run_window(self._loop, window, iter(inputs)), return_errors=return_errors)
+        return outcomes_in_turn(run_window(self.loop, window, iter(inputs)), return_errors=return_errors)
 
     def map_unordered(
         self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = IN_FLIGHT, **given: Any
@@ -402,7 +402,7 @@ class Engine:
         check_in_flight(in_flight)
         check_many(inputs)
         return run_window(
-            self._loop, RequestWindow(self._maker(program, given), in_flight, in_order=False), iter(inputs)
+            self.loop, RequestWindow(self._maker(program, given), in_flight, in_order=False), iter(inputs)
         )
 
     def amap(
@@ -417,7 +417,7 @@ class Engine:
         check_in_flight(in_flight)
         check_many(inputs, can_be_async=True)
         window = RequestWindow(self._maker(program, given), in_flight)
-        return aoutcomes_in_turn(arun_window(self._loop, window, as_async(inputs)), return_errors=return_errors)
+        return aoutcomes_in_turn(arun_window(self.loop, window, as_async(inputs)), return_errors=return_errors)
 
     # ── one text and a type ──────────────────────────────────────────────────────────────────────────────
 
@@ -479,9 +479,10 @@ class Engine:
             check_overrun(self.trained_for, plan)
         return Call(plan, options, policy_for(plan, options, has_checks=self._plans.has_checks(plan))), named
 
-    def _single_request(
+    def prepare(
         self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any], *, with_events: bool
     ) -> RequestState:
+        """A request that has not begun. Whoever steps the `loop` of the engine, such as a server, submits it there."""
         call, named = self._call(program, given)
         inputs = {} if inputs is None else inputs
         return self._request(call, merged_inputs(inputs, named, call.plan, given), with_events=with_events)
@@ -493,13 +494,13 @@ class Engine:
         engine_wide = Sampling(on_truncated=self.on_truncated, drafts=self.drafts)
         base = called.over(options.sampling or Sampling()).over(engine_wide)
         make_reviewer = None if call.policy is None else partial(Review, call.policy)
-        with self._loop.turn():
+        with self.loop.turn():
             request = RequestState(
                 self._plans.bound(call.plan), values, number=next(self._numbers), seed=options.seed, base=base,
                 make_reviewer=make_reviewer, details=options.details, with_events=with_events,
             )  # fmt: skip
         if "auto" in request.drafts:
-            self._loop.measure_steps()
+            self.loop.measure_steps()
         return request
 
     def _maker(
@@ -517,9 +518,10 @@ class Engine:
             own = call if left is None else replace(call, options=replace(call.options, seed=next(left)))
             return self._request(own, merged_inputs(inputs, named, call.plan, given), with_events=False)
 
-        return RequestMaker(make, self._loop.submit, self._outcome_of)
+        return RequestMaker(make, self.loop.submit, self.outcome_of)
 
-    def _outcome_of(self, request: RequestState) -> Result | PastaError:
+    def outcome_of(self, request: RequestState) -> Result | PastaError:
+        """The result of a request that is over, or its error."""
         outcome = outcome_of(request, self.encoder, chunk=self.limits.chunk, check_passes=self.checks_passes)
         log_outcome(request.number, request.plan, outcome)
         return outcome
@@ -528,30 +530,30 @@ class Engine:
 
     def _stream(self, request: RequestState) -> Iterator[Event]:
         try:
-            self._loop.submit(request)
+            self.loop.submit(request)
             while not request.is_over:
-                self._loop.step_for(request)
+                self.loop.step_for(request)
                 yield from request.events.take()
             yield from request.events.take()  # another caller may have run the last step
             yield self._last_event(request)
         finally:
-            self._loop.cancel([request])
+            self.loop.cancel([request])
 
     async def _astream(self, request: RequestState) -> AsyncGenerator[Event, None]:
         try:
-            self._loop.submit(request)
+            self.loop.submit(request)
             while not request.is_over:
-                await self._loop.astep_for(request)
+                await self.loop.astep_for(request)
                 for event in request.events.take():
                     yield event
             for event in request.events.take():
                 yield event
             yield self._last_event(request)
         finally:
-            self._loop.cancel([request])
+            self.loop.cancel([request])
 
     def _last_event(self, request: RequestState) -> Event:
-        outcome = self._outcome_of(request)
+        outcome = self.outcome_of(request)
         if isinstance(outcome, Result):
             warn(outcome.truncations)
             return Done(outcome)

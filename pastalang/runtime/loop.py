@@ -73,6 +73,11 @@ class Loop:
 
         _to_its_end(cancel)
 
+    def step(self) -> None:
+        """One forward pass for all requests."""
+        with self._changing() as change:
+            self._step(change)
+
     def step_for(self, request: RequestState) -> None:
         """One forward pass, unless the request is over."""
         with self._changing() as change:

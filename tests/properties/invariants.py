@@ -40,9 +40,9 @@ class Watched(Engine):
 
     last: RequestState
 
-    def _outcome_of(self, request: RequestState) -> Any:
+    def outcome_of(self, request: RequestState) -> Any:
         self.last = request
-        return super()._outcome_of(request)
+        return super().outcome_of(request)
 
 
 def check_everything(data: st.DataObject, *, kinds: Sequence[Kind] = KINDS, different_ways: int = 2) -> None:

@@ -146,7 +146,7 @@ def test_each_field_may_say_how_much_is_guessed() -> None:
 def test_a_program_that_asks_for_what_is_worth_its_time_has_the_steps_measured() -> None:
     engine = Engine(copying_model(), byte_tokenizer())
     engine.run(pastalang.compile(WITH.format('"auto"', QUOTED.format("a"))), {"title": TITLE})
-    assert engine._loop.drafter.costs is not None
+    assert engine.loop.drafter.costs is not None
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "1.5", '"always"', "true", "null", "[1]"])
@@ -190,7 +190,7 @@ def test_a_device_without_memory_for_drafts_goes_on_without_them() -> None:
 
 def test_a_number_of_drafts_is_fed_whatever_it_costs() -> None:
     engine = Engine(copying_model(), byte_tokenizer(), prefix_cells=0)
-    engine._loop.drafter.costs = STEEP
+    engine.loop.drafter.costs = STEEP
     asked = run(engine=engine, drafts=8).usage.drafted_tokens
     assert run(engine=engine, drafts="auto").usage.drafted_tokens < asked, "not every guess is worth its time"
 
@@ -249,7 +249,7 @@ def test_a_step_that_cannot_be_measured_leaves_nothing_behind(problem: Exception
         assert engine.scheduler.memory.cells.in_use == 0
     else:
         assert same(run(), run(engine=engine, drafts="auto"))
-        costs = engine._loop.drafter.costs
+        costs = engine.loop.drafter.costs
         assert costs is not None and [size for size, _ in costs.measured] == [1, 4, 8]
 
 

@@ -118,7 +118,7 @@ def test_what_takes_longer_to_read_than_it_saves_is_not_foretold(seconds: float,
     model = FakeModel(by_position, vocabulary=VOCABULARY)
     model.probe_tokens = SURE
     engine = Engine(model, byte_tokenizer())
-    ahead = engine._loop.drafter._ahead
+    ahead = engine.loop.drafter._ahead
     assert ahead is not None
     now, feed, look = 0.0, model.forward, ahead.look
 
@@ -132,8 +132,8 @@ def test_what_takes_longer_to_read_than_it_saves_is_not_foretold(seconds: float,
         now += seconds
         look(*given)
 
-    engine._loop.drafter._clock = lambda: now
-    engine._loop.drafter.costs = StepCosts(((1, 1.0), (2, 1.0)))
+    engine.loop.drafter._clock = lambda: now
+    engine.loop.drafter.costs = StepCosts(((1, 1.0), (2, 1.0)))
     with mock.patch.object(model, "forward", forward), mock.patch.object(ahead, "look", slow_look):
         runs = [engine.run(TEXT, drafts="auto").usage for _ in range(4)]
     plain = engine.run(TEXT, drafts="off").usage.forward_passes
@@ -156,7 +156,7 @@ def test_probes_whose_second_guess_is_right_go_on_being_fed() -> None:
     model = FakeModel(score, vocabulary=VOCABULARY)
     model.probe_tokens = SURE
     engine = Engine(model, byte_tokenizer())
-    drafter = engine._loop.drafter
+    drafter = engine.loop.drafter
     drafter._clock = lambda: 0.0
     drafter.costs = StepCosts(((1, 1.0), (101, 11.0)))
     drafter.remember = lambda _: None  # type: ignore[method-assign]
@@ -173,10 +173,10 @@ def test_probes_that_foretell_nothing_worth_guessing_are_given_up() -> None:
     model = FakeModel(score, vocabulary=VOCABULARY)
     model.probe_tokens = SURE
     engine = Engine(model, byte_tokenizer())
-    before = engine._loop.drafter._ahead.probing([]).gains
+    before = engine.loop.drafter._ahead.probing([]).gains
     for _ in range(8):
         engine.run(TEXT, drafts=12)
-    after = engine._loop.drafter._ahead.probing([]).gains
+    after = engine.loop.drafter._ahead.probing([]).gains
     assert all(now < then / 5 for now, then in zip(after, before, strict=True))
 
 

@@ -1,0 +1,276 @@
+"""The bodies that answer requests: completions, their chunks, responses and their events."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.result import Result
+from pastalang.serve.tasks import AnswerKind
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer as the wire has it: its text, or the call of a tool."""
+
+    result: Result
+    kind: AnswerKind
+    limit: int | None  # the most tokens that the client asked for
+    encoder: Encoder
+
+    @property
+    def call(self) -> Mapping[str, Any] | None:
+        return self.result.exact if self.kind is AnswerKind.CALL and isinstance(self.result.exact, Mapping) else None
+
+    @property
+    def arguments(self) -> str:
+        assert self.call is not None
+        return json.dumps(self.call["arguments"], ensure_ascii=False, default=str)
+
+    @property
+    def text(self) -> str:
+        """The text of the answer, as far as the client's limit reaches."""
+        return within(self.result.text, self.limit, self.encoder)
+
+    @property
+    def finish_reason(self) -> str:
+        """`length` if the text was cut. A value inside a whole answer that its own limit cut is named under `pasta`."""
+        if self.call is not None:
+            return "tool_calls"
+        was_cut = self.kind is AnswerKind.TEXT and self.result.truncated
+        return "length" if was_cut or len(self.text) < len(self.result.text) else "stop"
+
+
+def within(text: str, limit: int | None, encoder: Encoder) -> str:
+    """The beginning of a text that has at most so many tokens."""
+    if limit is None or len(text.encode()) <= limit:
+        return text
+    tokens = encoder.text(text)
+    return text if len(tokens) <= limit else encoder.decode(tokens[:limit]).rstrip("\ufffd")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What all parts of one answer repeat."""
+
+    model: str
+    prefix: str = "chatcmpl"
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def name(self) -> str:
+        return f"{self.prefix}-{self.id}"
+
+
+# ── chat completions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def completion(head: Head, choices: Sequence[Choice], encoder: Encoder, *, logprobs: bool) -> dict[str, Any]:
+    return {
+        "id": head.name,
+        "object": "chat.completion",
+        "created": head.created,
+        "model": head.model,
+        "choices": [_choice(index, one, encoder, logprobs) for index, one in enumerate(choices)],
+        "usage": usage_of(choices, encoder),
+        "pasta": pasta_of(choices),
+    }
+
+
+def _choice(index: int, choice: Choice, encoder: Encoder, logprobs: bool) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
+    if choice.call is not None:
+        message |= {"content": None, "tool_calls": [_tool_call(choice)]}
+    return {
+        "index": index,
+        "message": message,
+        "finish_reason": choice.finish_reason,
+        "logprobs": {"content": list(_logprobs(choice.result, encoder)), "refusal": None} if logprobs else None,
+    }
+
+
+def _tool_call(choice: Choice) -> dict[str, Any]:
+    assert choice.call is not None
+    function = {"name": choice.call["name"], "arguments": choice.arguments}
+    return {"id": f"call_{uuid.uuid4().hex[:24]}", "type": "function", "function": function}
+
+
+def _logprobs(result: Result, encoder: Encoder) -> Iterator[dict[str, Any]]:
+    """Of every token in reading order. Text that was known before the model wrote has the probability 1."""
+    end = 0
+    for one in sorted(result.fields, key=lambda field: field.span):
+        start, stop = one.span
+        if start < end:
+            continue  # a thread inside a text that was listed as a whole
+        yield from _certain(result.text[end:start], encoder)
+        for token, value in zip(one.tokens, one.log_probabilities, strict=True):
+            yield _logprob(encoder.decode([token]), value)
+        end = stop
+    yield from _certain(result.text[end:], encoder)
+
+
+def _certain(text: str, encoder: Encoder) -> Iterator[dict[str, Any]]:
+    return (_logprob(encoder.decode([token]), 0.0) for token in encoder.text(text))
+
+
+def _logprob(text: str, value: float) -> dict[str, Any]:
+    is_whole = "\ufffd" not in text  # a token may hold a part of a character
+    return {"token": text, "logprob": value, "bytes": list(text.encode()) if is_whole else None, "top_logprobs": []}
+
+
+def usage_of(choices: Sequence[Choice], encoder: Encoder) -> dict[str, Any]:
+    """As the wire counts: each token of the answers, whether it was drawn or known before the model wrote."""
+    usages = [one.result.usage for one in choices]
+    prompt = usages[0].input_tokens
+    written = sum(
+        one.result.usage.output_tokens if one.kind is AnswerKind.TEXT else len(encoder.text(one.text))
+        for one in choices
+    )
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": written,
+        "total_tokens": prompt + written,
+        "prompt_tokens_details": {"cached_tokens": min(prompt, usages[0].reused_tokens)},
+    }
+
+
+def pasta_of(choices: Sequence[Choice], *, with_fields: bool = False) -> dict[str, Any]:
+    """What parallel decoding did: of one answer its figures, of several a list of each.
+
+    `with_fields`: where each value of the (only) answer stands in the text, in characters, and how sure it is.
+    """
+    first = choices[0].result.usage
+    found: dict[str, Any] = {
+        "forward_passes": [one.result.usage.forward_passes for one in choices],
+        "drawn_tokens": [one.result.usage.output_tokens for one in choices],
+        "speedup": round(first.theoretical_speedup, 2),
+        "seconds": round(first.seconds, 4),
+    }
+    if len(choices) == 1:
+        found = {key: value[0] if isinstance(value, list) else value for key, value in found.items()}
+    truncated = [
+        {"field": cut.where, "limit": cut.limit, "unit": cut.unit} for one in choices for cut in one.result.truncations
+    ]
+    if with_fields:
+        found["fields"] = [
+            {"field": one.where, "span": one.span, "confidence": round(one.confidence, 4)}
+            for one in choices[0].result.fields
+        ]
+    return found | ({"truncated": truncated} if truncated else {})
+
+
+# ── chunks of a streamed completion ──────────────────────────────────────────────────────────────────────
+
+
+def chunk(head: Head, index: int, delta: Mapping[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+    return {
+        "id": head.name,
+        "object": "chat.completion.chunk",
+        "created": head.created,
+        "model": head.model,
+        "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason, "logprobs": None}],
+    }
+
+
+def tool_chunks(head: Head, index: int, choice: Choice) -> Iterator[dict[str, Any]]:
+    yield chunk(head, index, {"tool_calls": [{"index": 0, **_tool_call(choice)}]})
+
+
+def usage_chunk(head: Head, choices: Sequence[Choice], encoder: Encoder, *, with_fields: bool) -> dict[str, Any]:
+    pasta = pasta_of(choices, with_fields=with_fields)
+    return {**chunk(head, 0, {}), "choices": [], "usage": usage_of(choices, encoder), "pasta": pasta}
+
+
+def event_chunk(head: Head, index: int, events: Sequence[Event]) -> dict[str, Any]:
+    """Events of fields, for clients that asked for them with `pasta.events`."""
+    return {**chunk(head, index, {}), "pasta": {"events": [shown for one in events if (shown := event_of(one))]}}
+
+
+def event_of(event: Event) -> dict[str, Any] | None:
+    """An event of a field as JSON; None for those that are not about a field."""
+    match event:
+        case FieldStarted():
+            return {"event": "started", "field": event.where}
+        case TextDelta(text=text):
+            return {"event": "text", "field": event.where, "text": text}
+        case FieldDone(text=text, truncated=truncated):
+            return {"event": "done", "field": event.where, "text": text, "truncated": truncated}
+        case FieldAgain(reason=reason):
+            return {"event": "again", "field": event.where, "reason": reason}
+        case _:
+            return None
+
+
+# ── responses ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def response(head: Head, choice: Choice | None, encoder: Encoder, *, status: str) -> dict[str, Any]:
+    """The object of `/v1/responses`; without a choice, as it is before anything is written."""
+    usage = None if choice is None else usage_of([choice], encoder)
+    body: dict[str, Any] = {
+        "id": head.name,
+        "object": "response",
+        "created_at": head.created,
+        "status": status,
+        "model": head.model,
+        "output": [] if choice is None else [output_item(head, choice)],
+        "error": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": False,
+        "temperature": None,
+        "top_p": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": None,
+    }
+    if choice is not None and usage is not None:
+        body["usage"] = {
+            "input_tokens": usage["prompt_tokens"],
+            "output_tokens": usage["completion_tokens"],
+            "total_tokens": usage["total_tokens"],
+            "input_tokens_details": usage["prompt_tokens_details"],
+            "output_tokens_details": {"reasoning_tokens": 0},
+        }
+        body["pasta"] = pasta_of([choice])
+    return body
+
+
+def output_item(head: Head, choice: Choice) -> dict[str, Any]:
+    if choice.call is not None:
+        return {
+            "type": "function_call",
+            "id": f"fc_{head.id}",
+            "call_id": f"call_{head.id[:24]}",
+            "name": choice.call["name"],
+            "arguments": choice.arguments,
+            "status": "completed",
+        }
+    return {
+        "type": "message",
+        "id": f"msg_{head.id}",
+        "role": "assistant",
+        "status": "completed",
+        "content": [text_part(choice.text)],
+    }
+
+
+def begun_message(head: Head) -> dict[str, Any]:
+    """The message of a response before any of its text."""
+    return {"type": "message", "id": f"msg_{head.id}", "role": "assistant", "content": [], "status": "in_progress"}
+
+
+def text_part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def status_of(choice: Choice) -> str:
+    return "incomplete" if choice.finish_reason == "length" else "completed"

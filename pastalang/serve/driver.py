@@ -1,0 +1,225 @@
+"""One task owns the engine: it admits waiting requests, steps the engine, and hands out what became of each.
+
+    submit ──> queue (bounded, by priority) ──> in flight (bounded) ──step──> Ticket: text, events, outcome
+
+Requests join and leave between two forward passes, never inside one. A client that goes away frees its memory with
+the next pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pastalang.errors import PastaError
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import RunError
+from pastalang.runtime.events import Event
+from pastalang.runtime.partial_text import text_so_far
+from pastalang.runtime.plan_cache import Runnable
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.serve.errors import RequestError
+
+_LOG: Final = logging.getLogger("pastalang.serve")
+_RETRY_AFTER: Final = 1  # seconds, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run of a program. `deadline` is a moment of `time.monotonic`; a lower `priority` goes first."""
+
+    program: Runnable
+    inputs: Mapping[str, Any]
+    options: Mapping[str, Any]
+    streams: bool = False  # text and events are wanted while it runs
+    priority: int = 0
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is new since the last update: text in reading order, and events of fields."""
+
+    text: str
+    events: tuple[Event, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A job that was accepted. Await `outcome`, or go through `updates`, which end with it."""
+
+    job: Job
+    accepted: float
+    outcome: asyncio.Future[Result | PastaError]
+    news: asyncio.Queue[Update | None] = field(default_factory=asyncio.Queue)
+    request: RequestState | None = None  # once it is in flight
+    sent: int = 0  # characters
+    first_text: float | None = None
+    is_cancelled: bool = False
+
+    async def updates(self) -> AsyncIterator[Update]:
+        while (update := await self.news.get()) is not None:
+            yield update
+
+
+class Driver:
+    """Owns an engine. `start` and `stop` are called by the server; `submit` by its handlers, all in one event loop."""
+
+    def __init__(self, engine: Engine, *, max_in_flight: int, max_queue: int) -> None:
+        self.engine = engine
+        self.max_in_flight = max_in_flight
+        self.max_queue = max_queue
+        self.is_draining = False
+        self.passes = 0
+        self._queue: list[tuple[int, int, Ticket]] = []
+        self._numbers = itertools.count()
+        self._active: dict[Ticket, None] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._seconds = 1.0  # of a recent job, for `Retry-After`
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._active)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._drive(), name="pastalang driver")
+
+    async def stop(self, *, seconds: float) -> None:
+        """Accept nothing more, finish what was accepted, and give up what is left after that time."""
+        self.is_draining = True
+        end = time.monotonic() + seconds
+        while (self._active or self._queue) and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        for ticket in (*self._active, *(ticket for *_, ticket in self._queue)):
+            self.cancel(ticket)
+        self._wake.set()
+        if self._task is not None:
+            await asyncio.sleep(0)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._leave()
+
+    def submit(self, job: Job) -> Ticket:
+        """Raises `RequestError`: 429 if the queue is full, 503 if the server shuts down."""
+        if self.is_draining:
+            raise RequestError(503, "the server is shutting down", retry_after=5)
+        if len(self._queue) >= self.max_queue and len(self._active) >= self.max_in_flight:
+            wait = max(_RETRY_AFTER, round(self._seconds * len(self._queue) / self.max_in_flight))
+            raise RequestError(
+                429, f"the server is busy: {len(self._queue)} requests are waiting", code="queue_full", retry_after=wait
+            )
+        ticket = Ticket(job, time.monotonic(), asyncio.get_running_loop().create_future())
+        heapq.heappush(self._queue, (job.priority, next(self._numbers), ticket))
+        self._wake.set()
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Its client has gone. Takes effect before the next pass."""
+        ticket.is_cancelled = True
+        self._wake.set()
+
+    # ── the task ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _drive(self) -> None:
+        while True:
+            self._leave()
+            self._admit()
+            if not self._active:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            try:
+                await asyncio.shield(step := asyncio.ensure_future(asyncio.to_thread(self.engine.loop.step)))
+            except asyncio.CancelledError:
+                await step  # a forward pass in its thread cannot be stopped in the middle
+                raise
+            except Exception as problem:  # a mistake of ours: who was in flight is told, and the server goes on
+                _LOG.exception("a forward pass failed")
+                self._fail(problem)
+            else:
+                self.passes += 1
+            self._report()
+
+    def _admit(self) -> None:
+        while self._queue and len(self._active) < self.max_in_flight:
+            *_, ticket = heapq.heappop(self._queue)
+            if ticket.is_cancelled or self._is_late(ticket):
+                self._end(ticket, _too_late())
+                continue
+            job = ticket.job
+            try:
+                request = self.engine.prepare(job.program, job.inputs, job.options, with_events=job.streams)
+                self.engine.loop.submit(request)
+                ticket.request = request
+            except PastaError as problem:
+                self._end(ticket, problem)
+            except Exception as problem:
+                _LOG.exception("a request could not begin")
+                self._end(ticket, RunError(f"internal error: {type(problem).__name__}"))
+            else:
+                self._active[ticket] = None
+
+    def _leave(self) -> None:
+        """Take out the requests whose clients have gone or whose time is up."""
+        for ticket in [one for one in self._active if one.is_cancelled or self._is_late(one)]:
+            assert ticket.request is not None
+            self.engine.loop.cancel([ticket.request])
+            del self._active[ticket]
+            self._end(ticket, _too_late())
+
+    def _is_late(self, ticket: Ticket) -> bool:
+        return ticket.job.deadline is not None and time.monotonic() > ticket.job.deadline
+
+    def _report(self) -> None:
+        for ticket in list(self._active):
+            request = ticket.request
+            assert request is not None
+            if request.is_over:
+                del self._active[ticket]
+                self._finish(ticket, request)
+            elif ticket.job.streams:
+                self._tell(ticket, text_so_far(request), tuple(request.events.take()))
+
+    def _finish(self, ticket: Ticket, request: RequestState) -> None:
+        outcome = self.engine.outcome_of(request)
+        text = outcome.text if isinstance(outcome, Result) else ""
+        if ticket.job.streams:
+            self._tell(ticket, text, tuple(request.events.take()))
+        self._seconds += 0.2 * (time.monotonic() - ticket.accepted - self._seconds)
+        self._end(ticket, outcome)
+
+    def _tell(self, ticket: Ticket, text: str, events: tuple[Event, ...]) -> None:
+        new = text[ticket.sent :]
+        if new or events:
+            ticket.sent = max(ticket.sent, len(text))
+            if new and ticket.first_text is None:
+                ticket.first_text = time.monotonic()
+            ticket.news.put_nowait(Update(new, events))
+
+    def _fail(self, problem: Exception) -> None:
+        for ticket in list(self._active):
+            assert ticket.request is not None
+            self.engine.loop.cancel([ticket.request])
+            del self._active[ticket]
+            self._end(ticket, RunError(f"internal error: {type(problem).__name__}"))
+
+    def _end(self, ticket: Ticket, outcome: Result | PastaError) -> None:
+        if not ticket.outcome.done():
+            ticket.outcome.set_result(outcome)
+        ticket.news.put_nowait(None)
+
+
+def _too_late() -> RunError:
+    return RunError("the request took longer than its deadline allows")

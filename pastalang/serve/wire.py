@@ -1,0 +1,459 @@
+"""Reads the bodies of requests: chat completions and responses, as OpenAI's clients write them.
+
+Nothing is dropped in silence. A parameter that changes the answer is honoured or rejected with an error that names
+it; parameters that cannot change it (`user`, `store`, `metadata`) are accepted and ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.program.program import Role
+from pastalang.serve.errors import bad_request
+
+MAX_CHOICES: Final = 16
+MAX_STOPS: Final = 4
+_IGNORED: Final = frozenset(
+    (
+        "metadata", "parallel_tool_calls", "prediction", "prompt_cache_key", "prompt_cache_retention",
+        "safety_identifier", "service_tier", "store", "user", "verbosity",
+    )
+)  # fmt: skip
+_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {  # accepted with these values only, since nothing else is carried out
+    "frequency_penalty": (None, 0),
+    "presence_penalty": (None, 0),
+    "logit_bias": (None, {}),
+    "top_logprobs": (None, 0),
+    "modalities": (None, ["text"]),
+    "audio": (None,),
+    "functions": (None, []),
+    "function_call": (None,),
+    "reasoning_effort": (None, "none"),
+    "web_search_options": (None,),
+}
+
+
+class Mode(Enum):
+    """What `extra_body={"pasta": {"mode": …}}` may ask for."""
+
+    STRICT = "strict"
+    LOCKSTEP = "lockstep"
+    SEQUENTIAL = "sequential"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    name: str
+    description: str
+    parameters: Mapping[str, Any]  # a JSON Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A JSON Schema that the answer has to fit, as text, and the parameter that gave it."""
+
+    text: str
+    param: str
+    name: str = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """The tools, and whether one has to be called."""
+
+    tools: tuple[Tool, ...]
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PastaOptions:
+    """The options of our own, under `pasta`."""
+
+    mode: Mode | None = None
+    drafts: str | int | None = None
+    repair: int | None = None
+    events: bool = False  # a streamed answer reports fields as they grow, next to the text
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a request asks for, checked."""
+
+    model: str
+    messages: tuple[Message, ...]
+    schema: Schema | None = None
+    tools: ToolUse | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    choices: int = 1
+    logprobs: bool = False
+    stream: bool = False
+    include_usage: bool = False
+    pasta: PastaOptions = field(default_factory=PastaOptions)
+
+
+def read_chat(body: Any) -> Ask:
+    """The body of `POST /v1/chat/completions`. Raises `RequestError`."""
+    reader = _Reader(body)
+    reader.refuse_unknown(_CHAT)
+    messages = read_messages(reader.required("messages", list, "a list of messages"), "messages")
+    schema = _response_format(reader.optional("response_format", dict, "an object"))
+    tools = _tools(reader.optional("tools", list, "a list"), body.get("tool_choice"), nested=True)
+    return _with_sampling(
+        reader, messages, schema, tools, limits=("max_completion_tokens", "max_tokens"),
+        include_usage=_includes_usage(reader.optional("stream_options", dict, "an object")),
+    )  # fmt: skip
+
+
+def read_responses(body: Any) -> Ask:
+    """The body of `POST /v1/responses`. Raises `RequestError`."""
+    reader = _Reader(body)
+    reader.refuse_unknown(_RESPONSES)
+    for name in ("previous_response_id", "conversation", "prompt", "include", "background"):
+        if body.get(name):
+            raise bad_request(f"`{name}` is not supported: this server keeps no state", name)
+    given = body.get("input")
+    if isinstance(given, str):
+        messages: tuple[Message, ...] = (Message(Role.USER, given),)
+    elif isinstance(given, list):
+        messages = read_messages(given, "input")
+    else:
+        raise bad_request("`input` must be a text or a list of messages", "input")
+    instructions = reader.optional("instructions", str, "a text")
+    if instructions:
+        messages = (Message(Role.SYSTEM, instructions), *messages)
+    text = reader.optional("text", dict, "an object") or {}
+    schema = _text_format(text.get("format"))
+    tools = _tools(reader.optional("tools", list, "a list"), body.get("tool_choice"), nested=False)
+    return _with_sampling(reader, messages, schema, tools, limits=("max_output_tokens",), include_usage=True)
+
+
+def _with_sampling(
+    reader: _Reader,
+    messages: tuple[Message, ...],
+    schema: Schema | None,
+    tools: ToolUse | None,
+    *,
+    limits: Sequence[str],
+    include_usage: bool,
+) -> Ask:
+    if schema is not None and tools is not None:
+        raise bad_request("`tools` and a JSON schema for the answer cannot be combined", "tools")
+    stop = _stops(reader.body.get("stop"))
+    if stop and (schema is not None or tools is not None):
+        raise bad_request("`stop` is for plain text; a structured answer ends where its schema says", "stop")
+    return Ask(
+        model=reader.required("model", str, "the name of a model"),
+        messages=messages,
+        schema=schema,
+        tools=tools,
+        max_tokens=next((found for name in limits if (found := reader.whole(name, 1, 1_000_000)) is not None), None),
+        stop=stop,
+        temperature=reader.number("temperature", 0, 2),
+        top_p=reader.number("top_p", 0, 1),
+        seed=reader.whole("seed", -(2**63), 2**63),
+        choices=reader.whole("n", 1, MAX_CHOICES) or 1,
+        logprobs=reader.flag("logprobs"),
+        stream=reader.flag("stream"),
+        include_usage=include_usage,
+        pasta=_pasta(reader.optional("pasta", dict, "an object")),
+    )
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_messages(given: Sequence[Any], param: str) -> tuple[Message, ...]:
+    """The messages as turns of system, user and assistant. Raises `RequestError`.
+
+    All system and developer messages come first, joined, since that is where chat templates put them. A call of a
+    tool and its result become text: the model sees the call as JSON, and the result as a message of the user.
+    """
+    turns: list[Message] = []
+    system: list[str] = []
+    for at, one in enumerate(given):
+        place = f"{param}[{at}]"
+        if not isinstance(one, Mapping):
+            raise bad_request(f"`{place}` must be an object with `role` and `content`", place)
+        message = _message(one, place)
+        if message.role is Role.SYSTEM:
+            system.append(message.text)
+        else:
+            turns.append(message)
+    if not turns:
+        raise bad_request(f"`{param}` needs at least one message that is not a system message", param)
+    if turns[-1].role is Role.ASSISTANT:
+        raise bad_request("the last message must not be the assistant's: continuing an answer is not supported", param)
+    return (*([Message(Role.SYSTEM, "\n\n".join(system))] if system else []), *turns)
+
+
+def _message(one: Mapping[str, Any], place: str) -> Message:
+    match one.get("role"), one.get("type"):
+        case (("system" | "developer"), _):
+            return Message(Role.SYSTEM, _content(one, place))
+        case "user", _:
+            return Message(Role.USER, _content(one, place))
+        case "assistant", _:
+            return Message(Role.ASSISTANT, _assistant_text(one, place))
+        case "tool", _:
+            return Message(Role.USER, f"Result of the call {one.get('tool_call_id', '')}:\n{_content(one, place)}")
+        case None, "function_call":
+            return Message(Role.ASSISTANT, _call_text(str(one.get("name")), one.get("arguments")))
+        case None, "function_call_output":
+            return Message(Role.USER, f"Result of the call {one.get('call_id', '')}:\n{one.get('output', '')}")
+        case role, _:
+            raise bad_request(f"`{place}.role` must be system, developer, user, assistant or tool, not {role!r}", place)
+
+
+def _assistant_text(one: Mapping[str, Any], place: str) -> str:
+    calls = one.get("tool_calls") or []
+    parts = [_content(one, place)] if one.get("content") else []
+    for call in calls if isinstance(calls, list) else []:
+        function = call.get("function", {}) if isinstance(call, Mapping) else {}
+        parts.append(_call_text(str(function.get("name")), function.get("arguments")))
+    return "\n".join(parts)
+
+
+def _call_text(name: str, arguments: Any) -> str:
+    """A call as the model writes it, so that it reads in the history what it would have written."""
+    try:
+        parsed = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        parsed = arguments
+    return json.dumps({"name": name, "arguments": parsed}, ensure_ascii=False)
+
+
+def _content(one: Mapping[str, Any], place: str) -> str:
+    content = one.get("content")
+    if isinstance(content, str):
+        return _unicode(content, place)
+    if isinstance(content, list):
+        return "".join(_part(part, f"{place}.content[{at}]") for at, part in enumerate(content))
+    raise bad_request(f"`{place}.content` must be a text or a list of parts", f"{place}.content")
+
+
+def _part(part: Any, place: str) -> str:
+    match part:
+        case {"type": "text" | "input_text" | "output_text", "text": str() as text}:
+            return _unicode(text, place)
+    kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+    raise bad_request(f"`{place}` must be a part of type text: {kind} is not supported", place)
+
+
+def _unicode(text: str, place: str) -> str:
+    broken = next((at for at, character in enumerate(text) if "\ud800" <= character <= "\udfff"), None)
+    if broken is not None:
+        raise bad_request(f"`{place}` has half a character (a lone surrogate) at {broken}", place)
+    return text
+
+
+# ── what the answer is ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _response_format(given: Mapping[str, Any] | None) -> Schema | None:
+    if given is None:
+        return None
+    match given.get("type"):
+        case "text":
+            return None
+        case "json_object":
+            return Schema('{"type": "object"}', "response_format")
+        case "json_schema":
+            inner = given.get("json_schema")
+            if not isinstance(inner, Mapping):
+                raise bad_request("`response_format.json_schema` must be an object", "response_format.json_schema")
+            return _schema(inner, "response_format.json_schema")
+        case kind:
+            raise _unknown_format(kind, "response_format.type")
+
+
+def _text_format(given: Any) -> Schema | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise bad_request("`text.format` must be an object", "text.format")
+    match given.get("type"):
+        case "text":
+            return None
+        case "json_object":
+            return Schema('{"type": "object"}', "text.format")
+        case "json_schema":
+            return _schema(given, "text.format")
+        case kind:
+            raise _unknown_format(kind, "text.format.type")
+
+
+def _unknown_format(kind: Any, param: str) -> Exception:
+    return bad_request(f"`{param}` must be text, json_object or json_schema, not {kind!r}", param)
+
+
+def _schema(given: Mapping[str, Any], param: str) -> Schema:
+    schema = given.get("schema")
+    if not isinstance(schema, Mapping):
+        raise bad_request(f"`{param}.schema` must be a JSON Schema", f"{param}.schema")
+    name = given.get("name", "answer")
+    return Schema(_spelled(schema), f"{param}.schema", name if isinstance(name, str) else "answer")
+
+
+def _spelled(schema: Any) -> str:
+    return json.dumps(schema, ensure_ascii=False)
+
+
+def _tools(given: Sequence[Any] | None, choice: Any, *, nested: bool) -> ToolUse | None:
+    """`nested`: a tool of a chat holds its function in an object of its own, one of a response does not."""
+    tools = tuple(_tool(one, f"tools[{at}]", nested) for at, one in enumerate(given or ()))
+    names = [tool.name for tool in tools]
+    if len(set(names)) < len(names):
+        raise bad_request("two tools have the same name", "tools")
+    match choice:
+        case None | "auto" | "none" if not tools or choice == "none":
+            return None
+        case None | "auto":
+            return ToolUse(tools, is_required=False)
+        case "required" if tools:
+            return ToolUse(tools, is_required=True)
+        case {"type": "function"}:
+            name = (choice.get("function") or {}).get("name") if nested else choice.get("name")
+            chosen = tuple(tool for tool in tools if tool.name == name)
+            if not chosen:
+                raise bad_request(f"`tool_choice` names {name!r}, which is not one of the tools", "tool_choice")
+            return ToolUse(chosen, is_required=True)
+        case _:
+            raise bad_request(
+                "`tool_choice` must be none, auto, required (with tools) or the name of a function", "tool_choice"
+            )
+
+
+def _tool(one: Any, place: str, nested: bool) -> Tool:
+    if not isinstance(one, Mapping) or one.get("type") != "function":
+        raise bad_request(f"`{place}.type` must be function", place)
+    function = one.get("function") if nested else one
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise bad_request(f"`{place}` must have a name", place)
+    parameters = function.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
+    if not isinstance(parameters, Mapping):
+        raise bad_request(f"`{place}.parameters` must be a JSON Schema", place)
+    return Tool(function["name"], str(function.get("description") or ""), parameters)
+
+
+def _includes_usage(given: Mapping[str, Any] | None) -> bool:
+    return bool(given and given.get("include_usage"))
+
+
+def _stops(given: Any) -> tuple[str, ...]:
+    stops = [given] if isinstance(given, str) else given
+    if stops is None:
+        return ()
+    if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops):
+        raise bad_request("`stop` must be a text or a list of texts, none of them empty", "stop")
+    if len(stops) > MAX_STOPS:
+        raise bad_request(f"`stop` may have at most {MAX_STOPS} texts", "stop")
+    return tuple(stops)
+
+
+def _pasta(given: Mapping[str, Any] | None) -> PastaOptions:
+    if given is None:
+        return PastaOptions()
+    known = ("mode", "drafts", "repair", "events")
+    for name in given:
+        if name not in known:
+            raise _unknown(f"pasta.{name}", [f"pasta.{one}" for one in known])
+    mode = given.get("mode")
+    if mode is not None and mode not in [one.value for one in Mode]:
+        raise bad_request("`pasta.mode` must be strict, lockstep or sequential", "pasta.mode")
+    drafts = given.get("drafts")
+    if drafts not in (None, "auto", "off") and (isinstance(drafts, bool) or not isinstance(drafts, int) or drafts < 1):
+        raise bad_request('`pasta.drafts` must be "auto", "off" or a whole number of at least 1', "pasta.drafts")
+    reader = _Reader(given, "pasta.")
+    return PastaOptions(
+        mode=None if mode is None else Mode(mode),
+        drafts=drafts,
+        repair=reader.whole("repair", 0, 10),
+        events=reader.flag("events"),
+    )
+
+
+# ── single parameters ────────────────────────────────────────────────────────────────────────────────────
+
+_SHARED: Final = ("model", "tools", "tool_choice", "temperature", "top_p", "stream", "pasta")
+_CHAT: Final = (
+    *_SHARED, "messages", "response_format", "max_tokens", "max_completion_tokens", "stop", "seed", "n", "logprobs",
+    "stream_options",
+)  # fmt: skip
+_RESPONSES: Final = (
+    *_SHARED, "input", "instructions", "text", "max_output_tokens", "previous_response_id", "conversation", "prompt",
+    "include", "background", "truncation", "reasoning", "max_tool_calls", "stream_options",
+)  # fmt: skip
+
+
+def _unknown(name: str, known: Sequence[str]) -> Exception:
+    hint = did_you_mean(name, known)
+    return bad_request(f"unknown parameter `{name}`" + (f"; did you mean `{hint}`?" if hint else ""), name)
+
+
+class _Reader:
+    """Reads the parameters of an object, each with an error that names it."""
+
+    def __init__(self, body: Any, prefix: str = "") -> None:
+        if not isinstance(body, Mapping):
+            raise bad_request("the body of the request must be a JSON object")
+        self.body = body
+        self._prefix = prefix
+
+    def refuse_unknown(self, known: Sequence[str]) -> None:
+        for name, value in self.body.items():
+            if name in _NEUTRAL:
+                if value not in _NEUTRAL[name]:
+                    raise bad_request(f"`{name}` is not supported: leave it out", name, "unsupported_parameter")
+            elif name not in known and name not in _IGNORED:
+                raise _unknown(name, known)
+
+    def required(self, name: str, kind: type, expected: str) -> Any:
+        if self.body.get(name) is None:
+            raise bad_request(f"`{self._prefix}{name}` is missing: it is {expected}", self._prefix + name)
+        return self.optional(name, kind, expected)
+
+    def optional(self, name: str, kind: type, expected: str) -> Any:
+        value = self.body.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise self._wrong(name, expected)
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.body.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return bool(value)
+
+    def whole(self, name: str, least: int, most: int) -> int | None:
+        found: int | None = self._bounded(name, lambda value: isinstance(value, int), "a whole number", least, most)
+        return found
+
+    def number(self, name: str, least: float, most: float) -> float | None:
+        found: float | None = self._bounded(name, lambda value: isinstance(value, int | float), "a number", least, most)
+        return found
+
+    def _bounded(self, name: str, fits: Callable[[Any], bool], kind: str, least: float, most: float) -> Any:
+        value = self.body.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not fits(value) or not least <= value <= most:
+            raise self._wrong(name, f"{kind} from {least:,} to {most:,}")
+        return value
+
+    def _wrong(self, name: str, expected: str) -> Exception:
+        return bad_request(f"`{self._prefix}{name}` must be {expected}", self._prefix + name)

@@ -1,0 +1,82 @@
+"""A server on a fake model, called in this process, and one that listens on a port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from pastalang.runtime.engine import Engine
+from pastalang.serve.app import Server, make_app
+from pastalang.serve.settings import Settings
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import FakeModel, hashed_model
+
+VOCABULARY = len(byte_tokenizer())
+
+
+def engine(*, model: FakeModel | None = None, cells: int = 1 << 14) -> Engine:
+    model = model or hashed_model(VOCABULARY)
+    model.cells = cells
+    return Engine(model, byte_tokenizer())
+
+
+@asynccontextmanager
+async def serving(
+    made: Engine | None = None, *, programs: Path | None = None, **settings: Any
+) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
+    """A client of an application in this event loop. Nothing is left in the engine at the end."""
+    made = made or engine()
+    app = make_app(made, Settings(name="toy", programs=programs, drain=0.1, **settings))
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client:
+            yield client, app.state.server
+    made.check_integrity()
+    assert app.state.server.driver.in_flight == app.state.server.driver.waiting == 0
+
+
+@contextmanager
+def listening(made: Engine | None = None, **settings: Any) -> Iterator[str]:
+    """The address of a server on a free port, in a thread of its own."""
+    app = make_app(made or engine(), Settings(name="toy", drain=1, **settings))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+
+
+def chat(text: str = "Say", **more: Any) -> dict[str, Any]:
+    return {"model": "toy", "messages": [{"role": "user", "content": text}], **more}
+
+
+def json_format(schema: Any) -> dict[str, Any]:
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}}
+
+
+def parts_of(body: str) -> list[dict[str, Any]]:
+    """The objects of a stream of server-sent events, without the mark of its end."""
+    found = [line.removeprefix("data: ") for line in body.splitlines() if line.startswith("data: ")]
+    return [json.loads(one) for one in found if one != "[DONE]"]
+
+
+def text_of(body: str) -> str:
+    return "".join(
+        choice["delta"].get("content") or "" for part in parts_of(body) for choice in part.get("choices", ())
+    )

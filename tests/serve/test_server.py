@@ -1,0 +1,466 @@
+"""Answers over the wire are those of the engine alone, whoever asks beside them and whoever leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pastalang.program.types import Sampling
+from pastalang.serve.tasks import task_of
+from pastalang.serve.wire import read_chat
+from tests.serve.running import chat, engine, json_format, parts_of, serving, text_of
+
+COFFEE = {
+    "type": "object",
+    "properties": {
+        "brand": {"type": "string", "maxLength": 4},
+        "roast": {"enum": ["dark", "light"]},
+        "sizes": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9}, "maxItems": 2},
+        "origin": {
+            "type": "object",
+            "properties": {"country": {"type": ["string", "null"], "maxLength": 3}},
+            "required": ["country"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["brand", "roast", "sizes", "origin"],
+    "additionalProperties": False,
+}
+CLOCK = {
+    "type": "function",
+    "function": {
+        "name": "set_clock",
+        "description": "Sets the clock.",
+        "parameters": {
+            "type": "object",
+            "properties": {"hour": {"$ref": "#/$defs/Hour"}},
+            "required": ["hour"],
+            "additionalProperties": False,
+            "$defs": {"Hour": {"type": "integer", "minimum": 0, "maximum": 23}},
+        },
+    },
+}
+PLAIN = {
+    "type": "object",
+    "properties": {"roast": {"enum": ["dark", "light"]}, "size": {"type": "integer", "minimum": 100}},
+    "required": ["roast", "size"],
+    "additionalProperties": False,
+}
+PROGRAM = '''
+template greet(name: text, tone: "warm" | "dry" = "dry")
+
+user """
+{name} {tone}
+"""
+
+assistant json {
+  hello: string(max=5)
+  size: integer(0..9)
+}
+'''
+
+
+def run(test: Any) -> Any:
+    return asyncio.run(test)
+
+
+def alone(body: dict[str, Any], *, seed: int = 0) -> str:
+    """The text that the engine writes by itself for a request."""
+    ask = read_chat(body)
+    task = task_of(ask)
+    options = {"sampling": Sampling(temperature=ask.temperature, top_p=ask.top_p), "on_truncated": "keep"}
+    return engine().run(task.program, dict(task.inputs), seed=seed, **options).text  # type: ignore[arg-type]
+
+
+def test_a_structured_answer_fits_its_schema_and_is_the_engines_own() -> None:
+    async def test() -> None:
+        body = chat("x", **json_format(COFFEE))
+        async with serving() as (client, _):
+            answer = (await client.post("/v1/chat/completions", json=body)).json()
+        [choice] = answer["choices"]
+        jsonschema.validate(json.loads(choice["message"]["content"]), COFFEE)
+        assert choice["message"]["content"] == alone(body)
+        assert choice["finish_reason"] == "stop" and answer["object"] == "chat.completion"
+        usage = answer["usage"]
+        assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+        assert usage["completion_tokens"] == len(choice["message"]["content"].encode()), (
+            "a token of this model is a byte"
+        )
+        assert answer["pasta"]["forward_passes"] < usage["completion_tokens"]
+
+    run(test())
+
+
+_LEAF = st.sampled_from(
+    [
+        {"type": "boolean"},
+        {"type": "null"},
+        {"type": "integer", "minimum": -5, "maximum": 50},
+        {"type": "string", "maxLength": 3},
+        {"enum": ["a", "b c", 7, None]},
+        {"type": "array", "items": {"type": "string", "maxLength": 2}, "minItems": 1, "maxItems": 2},
+    ]
+)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+_OBJECTS = st.recursive(
+    st.dictionaries(st.sampled_from("abcd"), _LEAF, min_size=1, max_size=3).map(_object),
+    lambda inner: st.dictionaries(st.sampled_from("abcd"), _LEAF | inner, min_size=1, max_size=3).map(_object),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(schemas=st.lists(_OBJECTS, min_size=1, max_size=3), seed=st.integers(0, 99), hot=st.booleans())
+def test_streams_beside_one_another_arrive_in_text_order(schemas: list[Any], seed: int, hot: bool) -> None:
+    """Any beginning of a stream is a beginning of the answer, and the whole is the answer of the engine alone."""
+
+    async def test() -> None:
+        bodies = [
+            chat("x", max_tokens=500, seed=seed, temperature=1.0 if hot else 0.0, **json_format(schema))
+            for schema in schemas
+        ]
+        async with serving() as (client, _):
+            answers = await asyncio.gather(
+                *(client.post("/v1/chat/completions", json={**body, "stream": True}) for body in bodies)
+            )
+        for body, answer in zip(bodies, answers, strict=True):
+            assert text_of(answer.text) == alone(body, seed=seed)
+            assert parts_of(answer.text)[-1]["choices"][0]["finish_reason"] == "stop"
+
+    run(test())
+
+
+def test_values_are_streamed_before_the_answer_is_complete() -> None:
+    async def test() -> None:
+        async with serving() as (client, _):
+            body = chat("x", stream=True, stream_options={"include_usage": True}, pasta={"events": True})
+            answer = await client.post("/v1/chat/completions", json=body | json_format(COFFEE))
+        parts = parts_of(answer.text)
+        assert len([part for part in parts if part["choices"] and part["choices"][0]["delta"].get("content")]) > 1
+        events = [event for part in parts for event in part.get("pasta", {}).get("events", ())]
+        done = {event["field"]: event["text"] for event in events if event["event"] == "done"}
+        assert done.keys() == {"brand", "roast", "sizes", "origin.country"}
+        assert parts[-1]["usage"]["completion_tokens"] > 0 and parts[-1]["choices"] == []
+        fields = {one["field"]: one["span"] for one in parts[-1]["pasta"]["fields"]}
+        assert {name: text_of(answer.text)[slice(*span)] for name, span in fields.items()} == done
+
+    run(test())
+
+
+def test_plain_text_ends_at_a_stop_text_or_at_its_limit() -> None:
+    async def test() -> None:
+        async with serving() as (client, _):
+            cut = (await client.post("/v1/chat/completions", json=chat("x", max_tokens=7))).json()["choices"][0]
+            body = chat("x", max_tokens=200, stop=["e"], temperature=1)
+            stopped = (await client.post("/v1/chat/completions", json=body)).json()["choices"][0]
+        assert (cut["finish_reason"], len(cut["message"]["content"].encode("utf-8")) <= 7) == ("length", True)
+        assert stopped["finish_reason"] == "stop" and "e" not in stopped["message"]["content"]
+
+    run(test())
+
+
+def test_a_structured_answer_ends_where_the_clients_limit_of_tokens_does() -> None:
+    async def test() -> None:
+        async with serving() as (client, _):
+            body = chat("x", max_tokens=9, **json_format(PLAIN))
+            answer = (await client.post("/v1/chat/completions", json=body)).json()
+            streamed = (await client.post("/v1/chat/completions", json={**body, "stream": True})).text
+        [choice] = answer["choices"]
+        assert (choice["finish_reason"], choice["message"]["content"]) == ("length", '{\n  "roas')
+        assert answer["usage"]["completion_tokens"] == 9 and text_of(streamed) == choice["message"]["content"]
+
+    run(test())
+
+
+def test_several_choices_are_drawn_with_seeds_of_their_own() -> None:
+    async def test() -> None:
+        async with serving() as (client, _):
+            body = chat("x", n=3, seed=5, temperature=1, max_tokens=9, logprobs=True)
+            choices = (await client.post("/v1/chat/completions", json=body)).json()["choices"]
+        texts = [one["message"]["content"] for one in choices]
+        assert texts == [alone(body, seed=seed) for seed in (5, 6, 7)] and len(set(texts)) == 3
+        assert all(one["logprobs"]["content"][0]["logprob"] < 0 for one in choices)
+
+    run(test())
+
+
+def test_known_text_has_the_probability_one() -> None:
+    async def test() -> None:
+        async with serving() as (client, _):
+            body = chat("x", logprobs=True, **json_format(PLAIN))
+            [choice] = (await client.post("/v1/chat/completions", json=body)).json()["choices"]
+        tokens = choice["logprobs"]["content"]
+        assert b"".join(bytes(one["bytes"]) for one in tokens).decode() == choice["message"]["content"]
+        assert {one["logprob"] for one in tokens[:10]} == {0.0} and any(one["logprob"] < 0 for one in tokens)
+
+    run(test())
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "set_clock"}}])
+def test_a_tool_is_called_with_arguments_that_fit(choice: Any) -> None:
+    async def test() -> None:
+        async with serving() as (client, _):
+            body = chat("x", tools=[CLOCK], tool_choice=choice)
+            [made] = (await client.post("/v1/chat/completions", json=body)).json()["choices"]
+            streamed = parts_of((await client.post("/v1/chat/completions", json={**body, "stream": True})).text)
+        [call] = made["message"]["tool_calls"]
+        assert made["finish_reason"] == "tool_calls" and made["message"]["content"] is None
+        assert call["function"]["name"] == "set_clock" and 0 <= json.loads(call["function"]["arguments"])["hour"] <= 23
+        [again] = [one["function"] for part in streamed for one in part["choices"][0]["delta"].get("tool_calls", ())]
+        assert again == call["function"]
+
+    run(test())
+
+
+def test_a_model_that_calls_no_tool_answers_in_words() -> None:
+    """With `auto`, whichever way the model decides, the stream says the same as the whole answer."""
+
+    async def test() -> None:
+        kinds = set()
+        async with serving() as (client, _):
+            for number in range(8):
+                body = chat(f"{number}", tools=[CLOCK], max_tokens=5, temperature=1, seed=number)
+                [whole] = (await client.post("/v1/chat/completions", json=body)).json()["choices"]
+                streamed = (await client.post("/v1/chat/completions", json={**body, "stream": True})).text
+                assert text_of(streamed) == (whole["message"]["content"] or "")
+                assert parts_of(streamed)[-1]["choices"][0]["finish_reason"] == whole["finish_reason"]
+                kinds.add(whole["finish_reason"])
+        assert len(kinds) == 2
+
+    run(test())
+
+
+def test_responses_have_the_same_answers() -> None:
+    async def test() -> None:
+        body = {
+            "model": "toy",
+            "input": "x",
+            "text": {"format": {"type": "json_schema", "name": "a", "schema": COFFEE}},
+        }
+        async with serving() as (client, _):
+            whole = (await client.post("/v1/responses", json=body)).json()
+            streamed = parts_of((await client.post("/v1/responses", json={**body, "stream": True})).text)
+        text = whole["output"][0]["content"][0]["text"]
+        assert text == alone(chat("x", **json_format(COFFEE)))
+        deltas = [part["delta"] for part in streamed if part["type"] == "response.output_text.delta"]
+        assert "".join(deltas) == text and len(deltas) > 1
+        assert streamed[-1]["type"] == "response.completed"
+        assert [part["sequence_number"] for part in streamed] == list(range(len(streamed)))
+
+    run(test())
+
+
+# ── programs ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_program_is_an_endpoint_with_its_types(tmp_path: Path) -> None:
+    (tmp_path / "greet.pasta").write_text(PROGRAM)
+
+    async def test() -> None:
+        async with serving(programs=tmp_path) as (client, _):
+            answer = await client.post("/programs/greet", json={"name": "Ada"})
+            streamed = parts_of((await client.post("/programs/greet?stream=true", json={"name": "Ada"})).text)
+            described = (await client.get("/openapi.json")).json()
+            wrong = await client.post("/programs/greet", json={"nome": "Ada"})
+            absent = await client.post("/programs/gret", json={})
+            outside = await client.post("/programs/..%2F..%2Fgreet", json={})
+        assert answer.json()["value"] == streamed[-1]["value"] and 0 <= answer.json()["value"]["size"] <= 9
+        assert {part["field"] for part in streamed if part["type"] == "done"} == {"hello", "size"}
+        inputs = described["paths"]["/programs/greet"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert inputs["properties"]["tone"] == {"type": "string", "enum": ["warm", "dry"]}
+        assert inputs["required"] == ["name"]
+        jsonschema.validate(answer.json()["value"], described["components"]["schemas"]["greet"])
+        assert wrong.status_code == 400 and "did you mean `name`?" in wrong.json()["error"]["message"]
+        assert absent.status_code == 404 and "did you mean `greet`?" in absent.json()["error"]["message"]
+        assert outside.status_code == 404
+
+    run(test())
+
+
+def test_a_changed_program_is_read_again_and_a_broken_one_keeps_its_old_meaning(tmp_path: Path) -> None:
+    file = tmp_path / "greet.pasta"
+    file.write_text(PROGRAM)
+
+    async def test() -> None:
+        async with serving(programs=tmp_path, reload=True) as (client, _):
+            file.write_text(PROGRAM.replace("greet", "meet"))
+            assert (await client.post("/programs/meet", json={"name": "Ada"})).status_code == 200
+            file.write_text("template meet(")
+            assert (await client.post("/programs/meet", json={"name": "Ada"})).status_code == 200
+
+    run(test())
+
+
+# ── the driver ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _until(holds: Any) -> None:
+    for _ in range(2_000):
+        if holds():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never came to that")
+
+
+def test_one_too_many_is_told_when_to_come_back() -> None:
+    async def test() -> None:
+        async with serving(max_in_flight=1, max_queue=1) as (client, server):
+            slow = [
+                asyncio.create_task(client.post("/v1/chat/completions", json=chat("x", max_tokens=150)))
+                for _ in range(2)
+            ]
+            await _until(lambda: server.driver.in_flight == 1 and server.driver.waiting == 1)
+            refused = await client.post("/v1/chat/completions", json=chat("x"))
+            assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
+            assert [one.status_code for one in await asyncio.gather(*slow)] == [200, 200]
+
+    run(test())
+
+
+def test_a_client_that_leaves_frees_its_memory_and_its_place() -> None:
+    async def test() -> None:
+        made = engine()
+        async with serving(made, max_in_flight=1) as (client, server):
+            leaving = asyncio.create_task(client.post("/v1/chat/completions", json=chat("x", max_tokens=4_000)))
+            await _until(lambda: server.driver.in_flight == 1)
+            leaving.cancel()
+            await _until(lambda: server.driver.in_flight == 0)
+            assert (await client.post("/v1/chat/completions", json=chat("y", max_tokens=3))).status_code == 200
+
+    run(test())
+
+
+def test_a_request_that_takes_too_long_is_given_up() -> None:
+    async def test() -> None:
+        async with serving(deadline=0.05) as (client, _):
+            late = await client.post("/v1/chat/completions", json=chat("x", max_tokens=4_000))
+        assert late.status_code == 504 and late.json()["error"]["code"] == "timeout"
+
+    run(test())
+
+
+def test_a_shutdown_finishes_what_was_accepted_and_accepts_nothing_more() -> None:
+    async def test() -> None:
+        async with serving() as (client, server):
+            accepted = asyncio.create_task(client.post("/v1/chat/completions", json=chat("x", max_tokens=40)))
+            await _until(lambda: server.driver.in_flight == 1)
+            stopping = asyncio.create_task(server.driver.stop(seconds=30))
+            await asyncio.sleep(0)
+            refused = await client.post("/v1/chat/completions", json=chat("x"))
+            unready = await client.get("/ready")
+            await stopping
+            assert (await accepted).status_code == 200
+        assert (refused.status_code, unready.status_code) == (503, 503)
+
+    run(test())
+
+
+def test_a_forward_pass_that_fails_ends_its_requests_and_not_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        made = engine()
+        async with serving(made) as (client, _):
+            with monkeypatch.context() as broken:
+                broken.setattr(made.model, "forward", lambda batch: 1 / 0)
+                failed = await client.post("/v1/chat/completions", json=chat("x"))
+            assert (failed.status_code, failed.json()["error"]["message"]) == (500, "internal error")
+            assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=3))).status_code == 200
+
+    run(test())
+
+
+# ── safety ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_key_is_asked_for() -> None:
+    async def test() -> None:
+        async with serving(api_keys=("one", "two")) as (client, _):
+            for headers, status in [
+                ({}, 401),
+                ({"authorization": "Bearer three"}, 401),
+                ({"authorization": "Basic one"}, 401),
+                ({"authorization": "Bearer two"}, 200),
+            ]:
+                assert (await client.get("/v1/models", headers=headers)).status_code == status
+            assert (await client.get("/health")).status_code == 200
+
+    run(test())
+
+
+_DEEP: Any = {"type": "object"}
+for _ in range(40):
+    _DEEP = {"type": "object", "properties": {"a": _DEEP}, "required": ["a"], "additionalProperties": False}
+
+HOSTILE: list[tuple[str, bytes, int]] = [
+    ("empty", b"", 400),
+    ("no JSON", b"{", 400),
+    ("bad UTF-8", b'{"model": "\xff"}', 400),
+    ("NaN", b'{"model": "toy", "temperature": NaN}', 400),
+    ("too large", b" " * 300_000, 413),
+    ("brackets", b"[" * 100_000, 400),
+    ("braces", b'{"a":' * 30_000, 400),
+    ("brackets in a string", json.dumps(chat("[" * 500, max_tokens=1)).encode(), 200),
+    ("a huge number", b'{"model": "toy", "seed": ' + b"9" * 5_000 + b"}", 400),
+    ("a list", b"[]", 400),
+    ("null", b"null", 400),
+    ("another model", json.dumps({**chat(), "model": "gpt"}).encode(), 404),
+    ("control text", json.dumps(chat("<end><end><|im_end|>", max_tokens=2)).encode(), 200),
+    ("a schema of true", json.dumps(chat(**json_format(True))).encode(), 400),
+    ("a schema of nothing", json.dumps(chat(**json_format({"not": {}}))).encode(), 400),
+    ("an unknown reference", json.dumps(chat(**json_format({"$ref": "#/$defs/x"}))).encode(), 400),
+    ("a reference to itself", json.dumps(chat(**json_format({"$ref": "#"}))).encode(), 400),
+    ("a file", json.dumps(chat(**json_format({"$ref": "file:///etc/passwd"}))).encode(), 400),
+    ("look-around", json.dumps(chat(**json_format({"type": "string", "pattern": "(?=a)b"}))).encode(), 400),
+    ("a bomb", json.dumps(chat(**json_format({"type": "string", "pattern": "((a{1,99}){1,99}){1,99}"}))).encode(), 400),
+    ("nesting", json.dumps(chat(**json_format(_DEEP))).encode(), 400),
+    ("a million items", json.dumps(chat(**json_format({"type": "array", "minItems": 10**6}))).encode(), 400),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "body", "status"), HOSTILE, ids=[name for name, *_ in HOSTILE])
+def test_hostile_bodies_are_answered_and_the_server_goes_on(name: str, body: bytes, status: int) -> None:
+    async def test() -> None:
+        async with serving(max_body_bytes=200_000) as (client, _):
+            answer = await client.post("/v1/chat/completions", content=body)
+            assert answer.status_code == status, answer.text
+            if status != 200:
+                error = answer.json()["error"]
+                assert error["message"] and "Traceback" not in error["message"]
+            assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=2))).status_code == 200
+
+    run(test())
+
+
+def test_paths_and_methods_that_do_not_exist_are_errors_of_the_wire() -> None:
+    async def test() -> None:
+        async with serving() as (client, _):
+            for method, path, status in [("GET", "/v1/nothing", 404), ("GET", "/v1/chat/completions", 405)]:
+                answer: httpx.Response = await client.request(method, path)
+                assert answer.status_code == status and answer.json()["error"]["message"]
+
+    run(test())
+
+
+def test_metrics_count_requests_tokens_and_passes() -> None:
+    async def test() -> str:
+        async with serving() as (client, _):
+            await client.post("/v1/chat/completions", json=chat("x", max_tokens=3))
+            await client.post("/v1/chat/completions", json=chat("x", n=0))
+            return (await client.get("/metrics")).text
+
+    text = run(test())
+    assert 'pastalang_requests_total{endpoint="/v1/chat/completions",status="200"} 1.0' in text
+    assert 'pastalang_requests_total{endpoint="/v1/chat/completions",status="400"} 1.0' in text
+    assert 'pastalang_tokens_total{kind="drawn"} 3.0' in text and "pastalang_in_flight 0.0" in text
