@@ -45,6 +45,7 @@ def test_the_wheel_and_the_sdist_hold_every_file_of_the_package(built: Path) -> 
         if file.is_file() and "__pycache__" not in file.parts
     }
     assert {"pastalang/weights/pasta-mini/model.safetensors", "pastalang/py.typed"} <= package
+    assert "pastalang/weights/smollm2/extract/adapter_model.safetensors" in package
     (wheel,) = built.glob("*.whl")
     with ZipFile(wheel) as archive:
         assert {name for name in archive.namelist() if ".dist-info/" not in name} == package

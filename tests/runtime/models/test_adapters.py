@@ -19,7 +19,7 @@ from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.adapters import Adapter, merge_adapter, read_adapter, sample_of, write_adapter
 from pastalang.runtime.models.choice import revision_of
 from pastalang.runtime.models.source import adapter_folder
-from pastalang.runtime.models.training_note import TrainingNote
+from pastalang.runtime.models.training_note import TrainingNote, read_note
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import toy_model
 
@@ -204,6 +204,18 @@ def test_a_name_means_an_adapter_of_the_package(shipped: Path, monkeypatch: pyte
 def test_an_adapter_that_does_not_exist_is_refused(named: str, message: str, shipped: Path) -> None:
     with pytest.raises(LoadError, match=message):
         Engine.load("pasta-mini", adapter=named)
+
+
+def test_the_adapter_of_the_package_says_what_it_is() -> None:
+    folder = adapter_folder("smollm2", "extract")
+    assert folder is not None and sum(path.stat().st_size for path in folder.iterdir()) < 10_000_000
+    adapter, note = read_adapter(folder), read_note(folder)
+    assert note is not None and set(note.modes) == set(Mode) and adapter.sample is not None
+    assert {down.dtype for down, _ in adapter.pairs.values()} == {torch.bfloat16}
+    runs = json.loads((folder / "runs.json").read_text(encoding="utf-8"))
+    assert all(run["command"].startswith("python -m recipes.smollm2") for run in runs)
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "OA-Mine" in card and "development set" in card
 
 
 def test_a_loaded_model_takes_no_adapter(model: Any, folder: Path) -> None:
