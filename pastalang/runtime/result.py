@@ -44,6 +44,8 @@ class Usage:
     `attended_tokens` is the mean over drawn tokens of how many tokens each saw.
     `drafted_tokens` were fed on the chance that they are drawn next, `confirmed_tokens` are those of them that were.
     Confirmed drafts take no pass, so they shorten `critical_path` as well.
+    `mode` says where the answer was decoded: "local", or on a server, as one request for each value ("branches") or for
+    the whole answer ("whole"). Of a server, `requests` were answered, `critical_path` of them one after another.
     """
 
     input_tokens: int
@@ -61,6 +63,8 @@ class Usage:
     attempts: int = 0
     drafted_tokens: int = 0
     confirmed_tokens: int = 0
+    mode: Literal["local", "branches", "whole"] = "local"
+    requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Programs on other hosts: servers that are asked for values, or for whole answers."""

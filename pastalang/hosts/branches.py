@@ -1,0 +1,542 @@
+"""Runs a plan on a server that takes raw prompts: each value is a request, as soon as the plan lets it begin.
+
+A branch is a task that moves a cursor. Known text is appended to what the branch sees, a value is asked for behind
+exactly that text, a fork starts another task, and a join waits for tasks. What can run at the same time does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+from pastalang.hosts.constraints import constraint_of, lead_constraint
+from pastalang.hosts.errors import HostError, Unsupported
+from pastalang.hosts.servers import Ask, Reply, Server
+from pastalang.hosts.text_path import TextPath
+from pastalang.plan.machine import Awaited, Closing, Cursor, Draw, End, Feed, Machine, Opening, Start, Wait
+from pastalang.plan.plan import (
+    ROOT,
+    Branch,
+    BranchId,
+    Each,
+    Fork,
+    Form,
+    Hole,
+    InputText,
+    Instance,
+    ItemNumber,
+    Mode,
+    Place,
+    Plan,
+    Repeat,
+    Text,
+    TurnEnd,
+    TurnStart,
+    Value,
+)
+from pastalang.plan.structure import Nesting, visit
+from pastalang.program import types as t
+from pastalang.program.types import Sampling
+from pastalang.runtime.binding.chat import Turn
+from pastalang.runtime.errors import RunError
+from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.quotations import QuotingHole, quoting_holes
+from pastalang.runtime.scheduler.scope import elements_of, names_here, sources_of
+from pastalang.runtime.scheduler.transcript import (
+    Field,
+    Written,
+    WrittenBranch,
+    WrittenField,
+    WrittenLoop,
+    WrittenText,
+    WrittenValue,
+)
+from pastalang.values.fit import find_mismatches, read
+from pastalang.values.json import NotJson, parse_json
+from pastalang.values.quotes import no_texts, quotable_texts
+from pastalang.values.text import message_texts
+
+ATTEMPTS: Final = 3  # of a value that the server's constraint let through and that does not fit its type
+_WARMER: Final = 0.7  # the temperature of another attempt at a greedy value, which would come out the same
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises `Unsupported` for what no server can be asked, with who can."""
+    if plan.mode is Mode.LOCKSTEP:
+        raise Unsupported("lock-step needs the model in this process: use strict or sequential with a server")
+    for branch in plan.branches:
+        for visited in visit(branch.segments):
+            segment = visited.segment
+            if isinstance(segment, Hole) and segment.auto is not None:
+                raise Unsupported(
+                    f"`{segment.field}` lets the model open threads, which needs the model in this process"
+                )
+
+
+Key: TypeAlias = tuple[str, tuple[int, ...]]  # a field, and the numbers of the items around it
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The text of a value, the reply that gave it, and whether its limit has cut it."""
+
+    text: str
+    reply: Reply
+    was_cut: bool
+
+
+@dataclass(slots=True)
+class Memory:
+    """What was answered in earlier rounds of a run. A value is asked for once behind the same text.
+
+    A round of repair forgets the values that were rejected. All others come from here, unless what they see changed.
+    """
+
+    values: dict[tuple[Key, str], Kept] = field(default_factory=dict)
+    choices: dict[tuple[Key, str], Reply] = field(default_factory=dict)
+    rejected: Counter[Key] = field(default_factory=Counter)
+
+    def forget(self, fields: Iterable[Key]) -> None:
+        for key in fields:
+            self.rejected[key] += 1
+            for known in [one for one in self.values if one[0] == key]:
+                del self.values[known]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    branch: HostBranch
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What the layout of an answer asks of a plan that is bound to a tokenizer."""
+
+    quoting: Mapping[str, QuotingHole]
+
+
+@dataclass(eq=False)
+class HostBranch:
+    """One instance of a branch."""
+
+    run: PlanRun
+    spec: Branch
+    items: tuple[int, ...]
+    number: int
+    path: TextPath
+    names: Mapping[str, Any]
+    cursor: Cursor
+    in_answer: bool
+    parent: HostBranch | None
+    view: list[Seen] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
+    lists: list[_OpenList] = field(default_factory=list)
+    wave: int = 0  # how many requests had to be answered one after another before it is where it is
+    replaced_by: None = None
+
+    @property
+    def request(self) -> PlanRun:
+        return self.run
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def has_ended(self) -> bool:
+        return self.cursor.has_ended
+
+    @property
+    def here(self) -> list[Written]:
+        """Where it writes: into the innermost item, or its own transcript."""
+        return self.lists[-1].written if self.lists else self.written
+
+
+@dataclass(slots=True)
+class _OpenList:
+    """A list that a branch is inside of."""
+
+    repeat: Repeat
+    loop: WrittenLoop
+    elements: tuple[Any, ...] | None
+    item: int = -1
+    written: list[Written] = field(default_factory=list)
+
+    @property
+    def items(self) -> list[list[Written]]:
+        return self.loop.items
+
+
+class PlanRun:
+    """One run of a plan. `branches` are all instances so far; the answer is laid out from their transcripts."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        values: Mapping[str, Any],
+        *,
+        server: Server,
+        turns: Sequence[Turn],
+        sampling: Sampling,
+        seed: int,
+        end: float | None,
+        memory: Memory | None = None,
+        tell: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.values = values
+        self.base = sampling
+        self._machine = Machine(plan)
+        self.tokens = Tokens(quoting_holes(plan, self._machine.nesting))
+        self.texts = no_texts(plan.inputs) | quotable_texts(values) if self.tokens.quoting else {}
+        self.decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()
+        self.branches: list[HostBranch] = []
+        self.replies: list[Reply] = []
+        self.waves = 0
+        self._server = server
+        self._turns = turns
+        self._seed = seed
+        self._end = end
+        self._memory = memory or Memory()
+        self._report = tell or (lambda event: None)
+        self._types = dict(plan.types)
+        self._placed = {
+            visited.segment.branch
+            for branch in plan.branches
+            for visited in visit(branch.segments)
+            if isinstance(visited.segment, Place)
+        }
+        self._known: dict[BranchId, dict[tuple[int, ...], HostBranch]] = {}
+        self._moved = asyncio.Condition()
+
+    @property
+    def root(self) -> HostBranch:
+        return self.branches[0]
+
+    @property
+    def documents(self) -> list[HostBranch]:
+        """The branches of stacked documents, in order."""
+        return [one for one in self.branches if one.parent is self.root and one.items]
+
+    async def run(self) -> None:
+        """Raises `HostError` or `RunError`; then no request is left open."""
+        self._tasks = asyncio.TaskGroup()
+        try:
+            async with self._tasks:
+                self._begin(None, Instance(ROOT), names={}, in_answer=False)
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+
+    # ── branches ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(
+        self, parent: HostBranch | None, instance: Instance, *, names: Mapping[str, Any], in_answer: bool
+    ) -> HostBranch:
+        branch = HostBranch(
+            run=self, spec=self.plan.branch(instance.branch), items=instance.items, number=len(self.branches),
+            path=TextPath() if parent is None else parent.path.fork(), names=names,
+            cursor=self._machine.begin(instance), in_answer=in_answer, parent=parent,
+            view=[] if parent is None else [*parent.view, Seen(parent)], wave=0 if parent is None else parent.wave,
+        )  # fmt: skip
+        self.branches.append(branch)
+        self._known.setdefault(instance.branch, {})[instance.items] = branch
+        self._tasks.create_task(self._advance(branch))
+        return branch
+
+    async def _advance(self, branch: HostBranch) -> None:
+        while True:
+            match self._machine.action(branch.cursor):
+                case Feed(segment=segment):
+                    self._feed(branch, segment)
+                    answer = 0
+                case Draw(segment=Hole() as hole):
+                    await self._fill(branch, hole)
+                    answer = 0
+                case Draw() as draw:
+                    answer = await self._decide(branch, draw)
+                case Start(segment=segment):
+                    answer = self._start(branch, segment)
+                case Wait(awaited=awaited):
+                    await self._wait(branch, awaited)
+                    answer = 0
+                case End():
+                    break
+            branch.cursor = branch.cursor.after(answer)
+            _follow(branch)
+            await self._tell()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._moved:
+            self._moved.notify_all()
+
+    # ── known text ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _feed(self, branch: HostBranch, segment: Any) -> None:
+        match segment:
+            case TurnStart(index=index):
+                branch.path.own.write(self._turns[index].opening)
+                branch.in_answer = branch.in_answer or index == len(self._turns) - 1
+            case TurnEnd(index=index):
+                branch.path.own.write(self._turns[index].closing)
+            case Text(text=text, shown=shown, begins=begins):
+                self._begin_value(branch, begins)
+                self._write(branch, text, shown=shown)
+            case InputText(piece=piece):
+                self._write(branch, "".join(message_texts([piece], partial(_named, branch))))
+            case ItemNumber():
+                self._write(branch, str(branch.cursor.items[-1] + 1))
+            case Place(branch=id):
+                branch.here.append(WrittenBranch(self._known[id][branch.cursor.items]))  # type: ignore[arg-type]
+            case Opening() | Closing():
+                self._open_or_close(branch, segment)
+            case _:
+                raise AssertionError(f"{segment} is no known text")
+
+    def _open_or_close(self, branch: HostBranch, option: Opening | Closing) -> None:
+        """The text of an opening belongs to its item, that of a closing stands behind the list."""
+        if isinstance(option, Closing):
+            outer = branch.lists[-2].written if len(branch.lists) > 1 else branch.written
+            if option.text:
+                outer.append(WrittenText(option.text))
+                branch.path.own.write(option.text)
+            return
+        _enter_item(branch.lists[-1])
+        for part in option.parts:
+            if isinstance(part, Text):
+                self._begin_value(branch, part.begins)
+                self._write(branch, part.text)
+            else:
+                self._write(branch, str(option.item + 1))
+
+    def _begin_value(self, branch: HostBranch, value: Value | None) -> None:
+        if value is not None:
+            branch.here.append(WrittenValue(value, branch.cursor.items))
+
+    def _write(self, branch: HostBranch, text: str, *, shown: bool = True) -> None:
+        branch.path.own.write(text)
+        if shown and text:
+            branch.here.append(WrittenText(text, in_answer=branch.in_answer))
+
+    # ── forks and joins ──────────────────────────────────────────────────────────────────────────────────
+
+    def _start(self, branch: HostBranch, segment: Fork | Each | Repeat) -> int:
+        match segment:
+            case Fork(branch=id):
+                instance = Instance(id, branch.cursor.items)
+                child = self._begin(branch, instance, names=names_here(branch), in_answer=branch.in_answer)  # type: ignore[arg-type]
+                if id not in self._placed:
+                    branch.here.append(WrittenBranch(child))  # type: ignore[arg-type]
+                return 0
+            case Each():
+                return self._fan_out(branch, segment)
+            case Repeat():
+                self._begin_value(branch, segment.begins)
+                elements = None
+                if segment.over is not None:
+                    elements = self._elements(branch, segment)
+                loop = WrittenLoop(segment.field, [], repeat=segment, place=branch.cursor.items)
+                branch.here.append(loop)
+                branch.lists.append(_OpenList(segment, loop, elements))
+                return len(elements or ())
+
+    def _fan_out(self, branch: HostBranch, each: Each) -> int:
+        elements = self._elements(branch, each)
+        names, items = names_here(branch), branch.cursor.items  # type: ignore[arg-type]
+        loop = WrittenLoop(each.name, [], stacked=each.stacked)
+        branch.here.append(loop)
+        for number, element in enumerate(elements):
+            child = self._begin(
+                branch, Instance(each.branch, (*items, number)), names={**names, each.name: element},
+                in_answer=branch.in_answer,
+            )  # fmt: skip
+            loop.items.append([WrittenBranch(child)])  # type: ignore[arg-type]
+        return len(elements)
+
+    def _elements(self, branch: HostBranch, segment: Each | Repeat) -> tuple[Any, ...]:
+        return elements_of(branch, segment)  # type: ignore[arg-type]
+
+    async def _wait(self, branch: HostBranch, awaited: tuple[Awaited, ...]) -> None:
+        async with self._moved:
+            await self._moved.wait_for(lambda: all(self._are_over(branch, one) for one in awaited))
+        for one in awaited:
+            for joined in self._instances(one):
+                branch.path.join(joined.path)
+                branch.view.append(Seen(joined))
+                branch.view += [seen for seen in joined.view if seen not in branch.view]
+                branch.wave = max(branch.wave, joined.wave)
+
+    def _instances(self, awaited: Awaited) -> list[HostBranch]:
+        known = self._known.get(awaited.branch, {})
+        return [one for items, one in sorted(known.items()) if items[: len(awaited.items)] == awaited.items]
+
+    def _are_over(self, joiner: HostBranch, awaited: Awaited) -> bool:
+        if not all(one.has_ended for one in self._instances(awaited)):
+            return False
+        return not self._may_begin(joiner, awaited.branch, awaited.items)
+
+    def _may_begin(self, joiner: HostBranch, id: BranchId, items: tuple[int, ...]) -> bool:
+        """True if an instance that does not exist yet may still begin."""
+        if id == ROOT:
+            return False
+        nesting: Nesting = self._machine.nesting
+        origin = nesting.origins[id]
+        around = items[: len(nesting.loops[origin.parent])]
+        parents = self._instances(Awaited(origin.parent, around))
+        for parent in parents:
+            if parent is joiner or parent.has_ended:
+                continue
+            if not parent.cursor.has_passed(origin.address, items):
+                return True
+        if any(parent is joiner for parent in parents):
+            return False
+        return self._may_begin(joiner, origin.parent, around)
+
+    # ── what the model writes ────────────────────────────────────────────────────────────────────────────
+
+    async def _fill(self, branch: HostBranch, hole: Hole) -> None:
+        items = branch.cursor.items
+        found = Field(
+            hole.field, hole.type, hole.form, hole.span, branch.name, items, limit=hole.max_tokens,
+            on_truncated=hole.sampling.on_truncated or self.base.on_truncated,
+        )  # fmt: skip
+        branch.here.append(WrittenField(found))
+        self._report(FieldStarted(found.path, items))
+        if hole.form is Form.THOUGHT:
+            hole = replace(hole, form=Form.TEXT, type=t.String(hole.max_tokens, stop=("</think>",)))
+        reply, text, was_cut = await self._value(branch, hole, sources_of(branch, items))  # type: ignore[arg-type]
+        found.text, found.truncated, found.is_done = text, was_cut, True
+        found.log_probabilities = [math.nan if reply.log_probability is None else reply.log_probability]
+        branch.path.own.write(text)
+        self._report(TextDelta(found.path, items, text))
+        self._report(FieldDone(found.path, items, text, was_cut))
+        if hole.form is Form.TEXT and found.form is Form.THOUGHT:
+            branch.path.own.write("\n</think>")
+
+    async def _value(self, branch: HostBranch, hole: Hole, sources: Mapping[str, str]) -> tuple[Reply, str, bool]:
+        """A value that fits its type. Raises `HostError` if the server gives none."""
+        key, prompt = (hole.field, branch.cursor.items), branch.path.text
+        known = self._memory.values.get((key, prompt))
+        if known is None:
+            known = self._memory.values[key, prompt] = await self._asked_value(branch, hole, prompt, sources)
+        self.decoded[key] = 1 + self._memory.rejected[key]
+        return known.reply, known.text, known.was_cut
+
+    async def _asked_value(self, branch: HostBranch, hole: Hole, prompt: str, sources: Mapping[str, str]) -> Kept:
+        sampling = hole.sampling.over(self.base)
+        key = hole.field, branch.cursor.items
+        reason, reply = "", None
+        for attempt in range(ATTEMPTS):
+            if (attempt or self._memory.rejected[key]) and not sampling.temperature:
+                sampling = replace(sampling, temperature=_WARMER)
+            number = attempt + ATTEMPTS * self._memory.rejected[key]
+            ask = Ask(
+                prompt, constraint_of(hole, self._types), hole.max_tokens, sampling,
+                _seed_of(self._seed, hole.field, branch.cursor.items, number),
+            )  # fmt: skip
+            reply = await self._ask(branch, ask)
+            is_json = hole.form is Form.JSON
+            text = reply.text.strip() if is_json else reply.text
+            if reply.was_cut and is_json:
+                text = _closed(text)
+            reading = read(text, hole.type, self._types, quoted=is_json, sources=sources)
+            if reading.fits:
+                return Kept(text, reply, reply.was_cut)
+            reason = f"{reading.mismatches[0].reason}: {text[:60]!r}"
+        if hole.form is Form.JSON and not find_mismatches(hole.type, None, self._types):
+            assert reply is not None
+            return Kept("null", reply, was_cut=False)
+        raise HostError(f"`{hole.field}`: the server's {ATTEMPTS} answers do not fit its type: {reason}")
+
+    async def _decide(self, branch: HostBranch, draw: Draw) -> int:
+        leads = draw.leads
+        if isinstance(draw.segment, Repeat):
+            sampling, name = draw.segment.sampling, draw.segment.field
+        else:
+            assert not isinstance(draw.segment, Hole)
+            self._begin_value(branch, draw.segment.begins)
+            sampling, name = draw.segment.sampling, draw.segment.field
+        constraint = lead_constraint(leads)
+        ask = Ask(
+            branch.path.text, constraint, max(len(lead.encode()) for lead in leads if lead is not None) + 1,
+            sampling.over(self.base), _seed_of(self._seed, name, branch.cursor.items, 0),
+        )  # fmt: skip
+        key = (name, branch.cursor.items), ask.prompt
+        if key not in self._memory.choices:
+            self._memory.choices[key] = await self._ask(branch, ask)
+        text = self._memory.choices[key].text
+        taken = next((number for number, lead in enumerate(leads) if (lead or "") == text), None)
+        if taken is None:
+            raise HostError(f"`{name}`: the server answered {text[:60]!r}, which is none of the ways to go on")
+        option = draw.options[taken]
+        if isinstance(option, Opening | Closing):
+            self._open_or_close(branch, option)
+        else:
+            self._write(branch, option.lead)
+        return taken
+
+    async def _ask(self, branch: HostBranch, ask: Ask) -> Reply:
+        reply = await self._server.ask(ask, end=self._end)
+        self.replies.append(reply)
+        branch.wave += 1
+        self.waves = max(self.waves, branch.wave)
+        return reply
+
+
+def _follow(branch: HostBranch) -> None:
+    """Keep the open lists in step with the cursor: it enters items of known elements, and leaves lists, by itself."""
+    frames = branch.cursor.lists if not branch.cursor.has_ended else ()
+    del branch.lists[len(frames) :]
+    for open, frame in zip(branch.lists, frames, strict=True):
+        while open.item < frame.item:
+            _enter_item(open)
+
+
+def _enter_item(open: _OpenList) -> None:
+    open.item += 1
+    open.written = []
+    open.loop.items.append(open.written)
+
+
+def _named(branch: HostBranch, name: str) -> Any:
+    names = names_here(branch)  # type: ignore[arg-type]
+    return names[name] if name in names else branch.run.values[name]
+
+
+def _seed_of(seed: int, field: str, items: tuple[int, ...], attempt: int) -> int:
+    """A seed for each value, the same in every run: values of one run are drawn independently."""
+    digest = blake2b(repr((seed, field, items, attempt)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _closed(text: str) -> str:
+    """A JSON string that its limit has cut, with its quote; other values as they are."""
+    if not text.startswith('"') or (len(text) > 1 and text.endswith('"') and not text.endswith('\\"')):
+        return text
+    for length in range(len(text), max(0, len(text) - 12), -1):  # half an escape at the end is left out
+        try:
+            parse_json(text[:length] + '"')
+        except NotJson:
+            continue
+        return text[:length] + '"'
+    return text
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that a run ends with: one of ours if there is any, else the first."""
+    found = list(_leaves(group))
+    return next((one for one in found if isinstance(one, HostError | RunError)), found[0])
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for one in group.exceptions:
+        if isinstance(one, BaseExceptionGroup):
+            yield from _leaves(one)
+        else:
+            yield one

@@ -1,0 +1,159 @@
+"""Requests to a server: one pool of connections, bounded concurrency, retries, and one deadline for a whole run.
+
+A request is sent again only if it was not answered: the connection failed, the body was cut off, or the server said
+that it is busy (429) or broken (5xx). An answer that was read to its end is never asked for a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from pastalang.hosts.errors import HostError
+
+_BUSY: Final = frozenset({408, 409, 425, 429})
+_SHOWN: Final = 300  # characters of an error's body
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long and how often a server is asked. Times are in seconds.
+
+    `deadline` is for a whole run, all retries included; `timeout` for one request.
+    """
+
+    timeout: float = 120.0
+    deadline: float | None = None
+    retries: int = 5
+    wait: float = 0.5  # before the first retry; doubled for each one after it, with jitter
+    longest_wait: float = 30.0
+
+
+class Transport:
+    """Asks one server. `in_flight` bounds how many requests are open at the same time."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None,
+        patience: Patience,
+        in_flight: int,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.patience = patience
+        self.sent = 0  # requests, retries included
+        self._in_flight = in_flight
+        self._headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._transport = transport
+        self._clients: dict[asyncio.AbstractEventLoop, tuple[httpx.AsyncClient, asyncio.Semaphore]] = {}
+
+    async def get(self, path: str) -> Any:
+        return await self._ask("GET", path, None, None)
+
+    async def post(self, path: str, body: Mapping[str, Any], *, end: float | None = None) -> Any:
+        """The JSON that the server answers. `end` is a moment of `time.monotonic`. Raises `HostError`."""
+        return await self._ask("POST", path, body, end)
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        found = self._clients.pop(asyncio.get_running_loop(), None)
+        if found is not None:
+            await found[0].aclose()
+
+    def _here(self) -> tuple[httpx.AsyncClient, asyncio.Semaphore]:
+        """The client of this event loop: connections cannot be shared between loops."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients = {one: client for one, client in self._clients.items() if not one.is_closed()}
+            limits = httpx.Limits(max_connections=self._in_flight, max_keepalive_connections=self._in_flight)
+            client = httpx.AsyncClient(
+                headers=self._headers, timeout=self.patience.timeout, limits=limits, transport=self._transport
+            )
+            self._clients[loop] = client, asyncio.Semaphore(self._in_flight)
+        return self._clients[loop]
+
+    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, end: float | None) -> Any:
+        client, places = self._here()
+        reason = ""
+        for attempt in range(self.patience.retries + 1):
+            if end is not None and time.monotonic() >= end:
+                break
+            async with places:
+                self.sent += 1
+                outcome = await self._once(client, method, path, body, end)
+            if isinstance(outcome, _Answer):
+                return outcome.value
+            reason = outcome.reason
+            if attempt < self.patience.retries:
+                await asyncio.sleep(self._pause(attempt, outcome.retry_after, end))
+        if end is not None and time.monotonic() >= end:
+            raise HostError(
+                f"{self.url}{path} was not answered within the deadline" + (f": {reason}" if reason else "")
+            )
+        raise HostError(f"{self.url}{path} failed {self.patience.retries + 1} times: {reason}")
+
+    async def _once(
+        self, client: httpx.AsyncClient, method: str, path: str, body: Mapping[str, Any] | None, end: float | None
+    ) -> _Answer | _Again:
+        timeout = (
+            self.patience.timeout if end is None else min(self.patience.timeout, max(0.01, end - time.monotonic()))
+        )
+        try:
+            answer = await client.request(method, self.url + path, json=body, timeout=timeout)
+        except httpx.TimeoutException:
+            return _Again(f"no answer within {timeout:.0f} s")
+        except httpx.TransportError as problem:
+            return _Again(f"{type(problem).__name__}: {problem}".rstrip(": "))
+        if answer.status_code in _BUSY or answer.status_code >= 500:
+            return _Again(f"status {answer.status_code}: {_message(answer)}", _seconds(answer))
+        if answer.is_error:
+            raise HostError(f"{self.url}{path} answered with status {answer.status_code}: {_message(answer)}")
+        try:
+            return _Answer(answer.json())
+        except ValueError:
+            return _Again(f"the answer is not JSON: {answer.text[:60]!r}")
+
+    def _pause(self, attempt: int, retry_after: float | None, end: float | None) -> float:
+        longest: float = min(self.patience.longest_wait, self.patience.wait * 2**attempt)
+        pause = max(longest * random.uniform(0.5, 1.0), retry_after or 0.0)
+        return pause if end is None else min(pause, max(0.0, end - time.monotonic()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Why a request was not answered, and when the server wants to be asked again."""
+
+    reason: str
+    retry_after: float | None = None
+
+
+def _message(answer: httpx.Response) -> str:
+    """What the server says is wrong, whichever way it spells its errors."""
+    try:
+        body = answer.json()
+    except ValueError:
+        return answer.text[:_SHOWN].strip() or answer.reason_phrase
+    found = body.get("error", body.get("message", body.get("detail", body))) if isinstance(body, dict) else body
+    if isinstance(found, dict):
+        found = found.get("message", found)
+    return str(found)[:_SHOWN]
+
+
+def _seconds(answer: httpx.Response) -> float | None:
+    try:
+        return max(0.0, float(answer.headers.get("retry-after", "")))
+    except ValueError:
+        return None

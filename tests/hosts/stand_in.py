@@ -1,0 +1,189 @@
+"""Stand-ins for servers: they speak the documented wire, answer from a script, and fail when they are told to."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from pastalang.hosts.engine import RemoteEngine, connect
+from pastalang.program.regex import Chars, Choice, Repetition, Sequence, parse_regex
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}<assistant>"
+Answer = Callable[[str, Any], str]  # of a prompt and a constraint
+
+
+def first_value(prompt: str, constraint: Any) -> str:
+    """A value that fits: the first option, or a short value that names how many requests came before it."""
+    match constraint:
+        case {"choice": [first, *_]}:
+            return str(first)
+        case {"regex": str() as regex}:
+            return _matching(regex)
+        case {"json": schema}:
+            return json.dumps(_instance(schema, schema))
+        case _:
+            return "words"
+
+
+def _matching(regex: str) -> str:
+    """The shortest text that takes the first way everywhere."""
+
+    def text(node: Any) -> str:
+        match node:
+            case Chars(ranges=((low, _), *_)):
+                return chr(low)
+            case Sequence(items=items):
+                return "".join(map(text, items))
+            case Choice(arms=(first, *_)):
+                return text(first)
+            case Repetition(item=item, minimum=minimum):
+                return text(item) * minimum
+        raise AssertionError(node)
+
+    return text(parse_regex(regex))
+
+
+def _instance(schema: Any, root: Any) -> Any:
+    if "$ref" in schema:
+        found = root
+        for step in schema["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        return _instance(found, root)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][0]
+    for name in ("anyOf", "oneOf"):
+        if name in schema:
+            return _instance(schema[name][0], root)
+    match schema.get("type"):
+        case "object":
+            return {key: _instance(part, root) for key, part in schema.get("properties", {}).items()}
+        case "array" if "prefixItems" in schema:
+            return [_instance(part, root) for part in schema["prefixItems"]]
+        case "array":
+            return [_instance(schema["items"], root)] * max(1, schema.get("minItems", 0))
+        case "integer" | "number":
+            return int(schema.get("minimum", schema.get("exclusiveMinimum", 4)))
+        case "boolean":
+            return True
+        case "null":
+            return None
+        case "string" if "pattern" in schema:
+            return _matching(schema["pattern"])
+        case _:
+            return "text"
+
+
+@dataclass
+class StandIn:
+    """A server of one kind. `asked` are the prompts, `faults` what goes wrong, before each answer."""
+
+    kind: str = "vllm"
+    answer: Answer = first_value
+    faults: Iterator[Any] = field(default_factory=lambda: iter(()))
+    asked: list[str] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
+    log_probability: float = -0.25
+
+    def connect(self, **options: Any) -> RemoteEngine:
+        options = {"retries": 8, **options}
+        if self.kind == "sglang":  # which does not show its chat template
+            options["tokenizer"] = byte_tokenizer(chat_template=TEMPLATE)
+        engine = connect("http://host:8000/v1#m", transport=httpx.MockTransport(self.handle), **options)
+        engine._transport.patience = type(engine._transport.patience)(
+            timeout=5, deadline=options.get("deadline"), retries=options["retries"], wait=0.001, longest_wait=0.002
+        )
+        return engine
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        body = json.loads(request.content) if request.content else None
+        if path == "/v1/models":
+            owner = {"llama.cpp": "llamacpp"}.get(self.kind, self.kind)
+            return httpx.Response(200, json={"data": [{"id": "m", "owned_by": owner}]})
+        if path == "/tokenize":
+            text = "".join(f"<{one['role']}>{one['content']}</>" for one in body["messages"]) + "<assistant>"
+            return httpx.Response(200, json={"tokens": list(text.encode())})
+        if path == "/detokenize":
+            return httpx.Response(200, json={"prompt": bytes(body["tokens"]).decode()})
+        if path == "/apply-template":
+            text = "".join(f"<{one['role']}>{one['content']}</>" for one in body["messages"]) + "<assistant>"
+            return httpx.Response(200, json={"prompt": text})
+        fault = next(self.faults, None)
+        if isinstance(fault, Exception):
+            raise fault
+        if fault is not None:
+            return fault  # type: ignore[no-any-return]
+        self.bodies.append(body)
+        return httpx.Response(200, json=self._reply(path, body))
+
+    def _reply(self, path: str, body: Any) -> Any:
+        match path:
+            case "/v1/completions":
+                text = self._text(body["prompt"], body.get("structured_outputs"))
+                return {
+                    "choices": [
+                        {"text": text, "finish_reason": "stop", "logprobs": {"token_logprobs": [self.log_probability]}}
+                    ],
+                    "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": 1},
+                }
+            case "/generate":
+                parameters = body["sampling_params"]
+                schema = parameters.get("json_schema")
+                constraint = {"json": json.loads(schema)} if schema else {"regex": parameters.get("regex")}
+                text = self._text(body["text"], constraint if any(constraint.values()) else None)
+                about = {"finish_reason": {"type": "stop"}, "prompt_tokens": 1, "completion_tokens": 1}
+                return {
+                    "text": text,
+                    "meta_info": {**about, "output_token_logprobs": [[self.log_probability, 5, None]]},
+                }
+            case "/completion":
+                schema = body.get("json_schema")
+                text = self._text(body["prompt"], {"json": schema} if schema else _options_of(body.get("grammar")))
+                scores = [{"logprob": self.log_probability}]
+                return {"content": text, "stop_type": "eos", "tokens_predicted": 1, "completion_probabilities": scores}
+            case "/v1/chat/completions":
+                schema = body["response_format"]["json_schema"]["schema"]
+                text = self._text(json.dumps(body["messages"]), {"json": schema})
+                return {
+                    "choices": [{"message": {"content": text}}],
+                    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+                }
+        raise AssertionError(path)
+
+    def _text(self, prompt: str, constraint: Any) -> str:
+        self.asked.append(prompt)
+        text = self.answer(prompt, constraint)
+        self.answered.append(text)
+        return text
+
+
+def _options_of(grammar: str | None) -> Any:
+    if grammar is None:
+        return None
+    options = [json.loads(one) for one in re.findall(r'"(?:[^"\\]|\\.)*"', grammar)]
+    return {"choice": options} if options else {"regex": ".*"}
+
+
+def faults(seed: int, count: int) -> Iterator[Any]:
+    """Everything that networks and servers do, in some order, and None where a request is answered."""
+    chance = random.Random(seed)
+    kinds = [
+        lambda: httpx.ConnectError("refused"),
+        lambda: httpx.ReadTimeout("slow"),
+        lambda: httpx.RemoteProtocolError("cut"),
+        lambda: httpx.Response(429, json={"error": {"message": "busy"}}, headers={"retry-after": "0"}),
+        lambda: httpx.Response(500, text="oops"),
+        lambda: httpx.Response(503, json={"message": "loading"}),
+        lambda: httpx.Response(200, text='{"choices": [{"te'),
+    ]
+    return iter([chance.choice(kinds)() if chance.random() < 0.4 else None for _ in range(count)])

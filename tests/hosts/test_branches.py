@@ -1,0 +1,298 @@
+"""Each value is asked for behind exactly the text that the plan lets it see."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any, Literal
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, field_validator
+
+import pastalang
+from pastalang.errors import PastaError
+from pastalang.hosts.errors import HostError, Unsupported
+from pastalang.plan.build import build_plan
+from pastalang.testing import programs
+from pastalang.values.fit import read
+from tests.hosts.stand_in import StandIn, faults
+
+KINDS = ("vllm", "sglang", "llama.cpp")
+PRODUCT = pastalang.compile('''
+template product(title: text)
+
+user """
+{title}
+"""
+
+assistant json {
+  brand: string(max=9)
+  kind: "tv" | "radio"
+  size: integer(0..99) | null
+  headline: string(max=20) after brand, kind
+}
+''')
+PROMPT = "<user>Sharp</><assistant>"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_value_sees_the_skeleton_up_to_its_key_and_what_it_waits_for(kind: str) -> None:
+    host = StandIn(kind)
+    result = host.connect().run(PRODUCT, title="Sharp")
+    assert result.value == {"brand": "text", "kind": "tv", "size": 0, "headline": "text"}
+    keys = '{\n  "brand": ,\n  "kind": ,\n  "size": ,\n  "headline": '
+    seen = sorted(host.asked, key=len)
+    assert seen[:3] == [PROMPT + keys[: keys.index(f'"{name}"') + len(name) + 4] for name in ("brand", "kind", "size")]
+    before = keys.removesuffix('"headline": ')
+    assert seen[3] == f'{PROMPT}{before}"text""tv""headline": ', "what it waits for stands before its key"
+    assert (result.usage.mode, result.usage.requests, result.usage.critical_path) == ("branches", 4, 2)
+    assert [round(one.confidence, 6) for one in result.fields] == [round(math.exp(-0.25), 6)] * 4
+
+
+TRIP = pastalang.compile('''
+template trip(city: text)
+
+user """
+{city}
+"""
+
+assistant text """
+{opening: string(max=9)}
+
+Food: {async food ~20: string(max=20)}
+
+Sights: {async sights ~20: string(max=20)}
+
+{sync}
+In short: {summary: string(max=9)}
+"""
+''')
+
+
+def test_branches_of_a_text_do_not_see_one_another_until_they_are_joined() -> None:
+    def answer(prompt: str, _: Any) -> str:
+        return {"<": "Well.", "Food: ": "Soup.", "Sights: ": "Tower.", "short: ": "Go."}[
+            next(end for end in ("short: ", "Sights: ", "Food: ", "<") if prompt.endswith(end) or end == "<")
+        ]
+
+    host = StandIn(answer=answer)
+    result = host.connect().run(TRIP, city="Oslo")
+    assert result.text == "Well.\n\nFood: Soup.\n\nSights: Tower.\n\nIn short: Go."
+    assert result.value == {"opening": "Well.", "food": "Soup.", "sights": "Tower.", "summary": "Go."}
+    ends = ("Food: ", "Sights: ", "In short: ")
+    by_end = {end: prompt for prompt in host.asked for end in ends if prompt.endswith(end)}
+    assert "Soup." not in by_end["Sights: "] and "Tower." not in by_end["Food: "]
+    assert by_end["In short: "].endswith("Soup.Tower.In short: "), "what is joined stands where it is seen"
+    assert all(body["stop"] == ["\n"] for body in host.bodies)
+
+
+def test_a_list_goes_on_until_the_model_stops_it_and_its_fields_are_asked_for_together() -> None:
+    program = pastalang.compile(
+        'template bill(text: text)\nuser """{text}"""\n'
+        "assistant json {\n  lines: [{ item: string(max=9), price: integer(0..9) }](1..3)\n}\n"
+    )
+    rounds = iter([0, 1])
+
+    def answer(prompt: str, constraint: Any) -> str:
+        if constraint and "choice" in constraint:
+            return str(constraint["choice"][next(rounds)])
+        return '"x"' if constraint["json"].get("type") == "string" else "5"
+
+    result = StandIn(answer=answer).connect().run(program, text="t")
+    assert result.value == {"lines": [{"item": "x", "price": 5}] * 2}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(program=programs(), kind=st.sampled_from(KINDS), seed=st.integers(0, 10**6), data=st.data())
+def test_random_programs_end_right_or_with_one_clear_error(program: Any, kind: str, seed: int, data: Any) -> None:
+    """Through faults of every kind. What was answered is never asked for again, and nothing stays open."""
+    template = program.only_template
+    inputs = {input.name: _given(input) for input in template.inputs}
+    host = StandIn(kind, faults=faults(seed, 400))
+    engine = host.connect()
+    try:
+        result = engine.run(program, inputs)
+    except (HostError, Unsupported, PastaError) as problem:
+        assert str(problem) and "Traceback" not in str(problem)
+        return
+    plan = build_plan(template, program)
+    if plan.output is not None and not result.is_stacked:
+        assert read(result.text, plan.output, dict(plan.types), sources=result.sources).fits
+    assert result.usage.requests == len(host.answered)
+
+
+def _given(input: Any) -> Any:
+    from pastalang.program.program import InputKind, ListOf, OneOf, RecordOf
+
+    def value(type: Any) -> Any:
+        match type:
+            case InputKind.TEXT:
+                return "words of text"
+            case InputKind.INTEGER | InputKind.NUMBER:
+                return 3
+            case InputKind.BOOLEAN:
+                return True
+            case InputKind.MESSAGES:
+                return [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+            case OneOf(options=options):
+                return options[0]
+            case ListOf(item=item):
+                return [value(item), value(item)]
+            case RecordOf(fields=fields):
+                return {name: value(part) for name, part in fields}
+
+    return [value(input.type)] * 2 if input.each else value(input.type)
+
+
+# ── what does not fit ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_answer_that_breaks_its_constraint_is_asked_for_again_and_no_other() -> None:
+    wrong = iter(["not json", '"a string"'])
+
+    def answer(prompt: str, constraint: Any) -> str:
+        if prompt.endswith('"size": '):
+            return next(wrong, "7")
+        return '"tv"' if constraint and "choice" in constraint else '"text"'
+
+    host = StandIn(answer=answer)
+    result = host.connect().run(PRODUCT, title="Sharp")
+    assert result.value["size"] == 7 and len(host.asked) == 6
+    temperatures = [one["temperature"] for one in host.bodies if one["prompt"].endswith('"size": ')]
+    assert temperatures == [0.0, 0.7, 0.7], "the same greedy request would be answered the same"
+
+
+def test_a_value_that_never_fits_is_null_or_an_error_that_says_what_came() -> None:
+    host = StandIn(answer=lambda prompt, constraint: "{" if prompt.endswith('"size": ') else '"tv"')
+    assert host.connect().run(PRODUCT, title="x").value["size"] is None
+    host = StandIn(answer=lambda prompt, constraint: "{" if prompt.endswith('"brand": ') else '"tv"')
+    with pytest.raises(HostError, match=r"`brand`: the server's 3 answers do not fit its type: .*'\{'"):
+        host.connect().run(PRODUCT, title="x")
+
+
+def test_a_string_that_its_limit_has_cut_is_closed_and_marked() -> None:
+    class Cut(StandIn):
+        def _reply(self, path: str, body: Any) -> Any:
+            reply = super()._reply(path, body)
+            if body["prompt"].endswith('"brand": '):
+                reply["choices"][0] |= {"text": '"a long na\\', "finish_reason": "length"}
+            return reply
+
+    result = Cut().connect().run(PRODUCT, title="x")
+    assert result.value["brand"] == "a long na" and [one.where for one in result.truncations] == ["brand"]
+
+
+class Product(BaseModel):
+    brand: str
+    kind: Literal["tv", "radio"]
+
+    @field_validator("brand")
+    @classmethod
+    def _known(cls, brand: str) -> str:
+        if brand != "Sharp":
+            raise ValueError("is not a brand")
+        return brand
+
+
+def test_a_validator_has_only_the_rejected_field_written_again() -> None:
+    brands = iter(['"Shirp"', '"Sharp"'])
+
+    def answer(prompt: str, constraint: Any) -> str:
+        return next(brands) if prompt.endswith('"brand": ') else '"tv"'
+
+    host = StandIn(answer=answer)
+    assert host.connect().extract(Product, "Sharp TV", repair=2) == Product.model_construct(brand="Sharp", kind="tv")
+    assert len(host.asked) == 3
+    with pytest.raises(pastalang.Invalid, match="is not a brand"):
+        StandIn(answer=lambda prompt, constraint: '"tv"').connect().extract(Product, "Sharp TV")
+
+
+# ── calls ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_many_documents_keep_their_order_and_their_errors() -> None:
+    host = StandIn()
+    engine = host.connect(in_flight=3)
+    outcomes = engine.batch(PRODUCT, [{"title": "a"}, {"titel": "b"}, {"title": "c"}])
+    assert [isinstance(one, PastaError) for one in outcomes] == [False, True, False]
+    mapped = list(engine.map(PRODUCT, ({"title": str(number)} for number in range(7)), in_flight=2))
+    assert len(mapped) == 7 and len({id(one) for one in mapped}) == 7
+    titles = [prompt for prompt in host.asked if prompt.endswith('"brand": ')]
+    assert [f"<user>{number}</>" in titles[number + 2] for number in range(7)] == [True] * 7
+
+
+def test_a_stream_tells_of_each_value() -> None:
+    events = list(StandIn().connect().stream(PRODUCT, title="x"))
+    assert [type(one).__name__ for one in events[-2:]] == ["FieldDone", "Done"]
+    done = {one.where: one.text for one in events if isinstance(one, pastalang.FieldDone)}
+    assert done == {"brand": '"text"', "kind": '"tv"', "size": "0", "headline": '"text"'}
+
+
+def test_leaving_a_run_leaves_no_request_open() -> None:
+    opened, closed = [], []
+
+    async def hang(request: httpx.Request) -> httpx.Response:
+        if request.url.path != "/v1/completions":
+            return await host.handle(request)
+        opened.append(request)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            closed.append(request)
+        raise AssertionError
+
+    host = StandIn()
+
+    async def test() -> None:
+        engine = host.connect()
+        engine._transport._transport = httpx.MockTransport(hang)
+        task = asyncio.create_task(engine.arun(PRODUCT, title="x"))
+        while len(opened) < 3:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(closed) == len(opened) == 3
+
+    asyncio.run(test())
+
+
+def test_a_deadline_ends_a_run_that_a_server_never_answers() -> None:
+    host = StandIn(faults=iter([httpx.Response(503, text="loading")] * 10_000))
+    with pytest.raises(HostError, match="not answered within the deadline: status 503: loading"):
+        host.connect(deadline=0.2, retries=10_000).run(PRODUCT, title="x")
+
+
+def test_what_a_server_refuses_is_not_asked_for_again() -> None:
+    host = StandIn(faults=iter([httpx.Response(400, json={"error": {"message": "the prompt is too long"}})] * 4))
+    with pytest.raises(HostError, match="status 400: the prompt is too long"):
+        host.connect().run(PRODUCT, title="x")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "lockstep"}, "lock-step needs the model in this process"),
+        ({"drafts": 4}, "drafts are guessed inside the model's process"),
+    ],
+)
+def test_what_no_server_can_do_is_refused_before_anything_is_asked(options: Any, message: str) -> None:
+    host = StandIn()
+    with pytest.raises(Unsupported, match=message):
+        host.connect().run(PRODUCT, title="x", **options)
+    assert host.asked == []
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("host:8000", {}, "begins with http:// or https://"),
+        ("http://host", {"kind": "tgi"}, "`kind` must be auto, vllm, sglang, llama.cpp, openai"),
+    ],
+)
+def test_a_wrong_connection_is_refused_with_the_reason(url: str, options: Any, message: str) -> None:
+    with pytest.raises(pastalang.InputError, match=message):
+        pastalang.connect(url, **options)
