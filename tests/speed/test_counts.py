@@ -1,7 +1,8 @@
 """A gate on speed that counts instead of timing: what a fixed run of `pasta-mini` does, compared with a record.
 
 The numbers are the same on every machine, however busy it is. A change that makes a run do half as much again fails.
-One that makes it do a fifth less is noted after the tests; write the new record with `make speed-update`.
+One that makes it do a fifth less is noted after the tests; write the new record with `make speed-update`, which only
+lowers numbers. To raise one on purpose, change it in the file.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def test_a_run_does_no_more_than_it_did(run: Callable[[], list[Any]], record_pro
     found = asdict(counts_of(run))
     record = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
     if os.environ.get("PASTA_UPDATE_SPEED"):
-        RECORD.write_text(json.dumps({**record, run.__name__: found}, indent=1) + "\n", encoding="utf-8")
+        least = {name: min(count, record.get(run.__name__, {}).get(name, count)) for name, count in found.items()}
+        RECORD.write_text(json.dumps({**record, run.__name__: least}, indent=1) + "\n", encoding="utf-8")
         return
     for name, count in found.items():
         then = record[run.__name__][name]
