@@ -237,8 +237,8 @@ MUTANTS = (
     ),
     # checker
     Mutant(
-        "checker: fields may wait for one another",
-        "circle = find_cycle(needs)",
+        "checker: groups may wait for one another",
+        "circle = find_cycle(self._needs_of_groups())",
         "circle = None",
         (API + "test_programs.py", "corpus"),
     ),
