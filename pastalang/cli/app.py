@@ -16,7 +16,7 @@ from pastalang.cli.output import echo
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command. `module` has a function `command`, whose parameters are the options."""
+    """A command. `module` has its function: that of `plan` is `plan_command`."""
 
     name: str
     module: str
@@ -24,21 +24,21 @@ class Entry:
 
 
 ENTRIES = (
-    Entry("check", "pastalang.cli.check", "Report every problem in programs."),
-    Entry("fmt", "pastalang.cli.fmt", "Format programs in their one canonical form."),
+    Entry("check", "pastalang.cli.programs", "Report every problem in programs."),
+    Entry("fmt", "pastalang.cli.programs", "Format programs in their one canonical form."),
     Entry("explain", "pastalang.cli.explain", "Explain a diagnostic code, and how to fix the problem."),
     Entry("plan", "pastalang.cli.plan", "Show what is decoded at the same time, and what it costs."),
     Entry("run", "pastalang.cli.run", "Run a program with a model."),
     Entry("extract", "pastalang.cli.extract", "Extract rows from many documents; a run can be resumed."),
-    Entry("serve", "pastalang.cli.serve", "Serve a model over HTTP, for clients of OpenAI and for programs."),
-    Entry("report", "pastalang.cli.report", "Show the rows of a bulk run as one HTML page."),
+    Entry("serve", "pastalang.cli.serve", "Serve a model over HTTP, for clients of OpenAI."),
+    Entry("report", "pastalang.cli.extract", "Show the rows of a bulk run as one HTML page."),
     Entry("models", "pastalang.cli.models", "List the models of this machine and its default one."),
-    Entry("label", "pastalang.cli.label", "Write training rows from a model's own answers."),
-    Entry("data", "pastalang.cli.data", "Write training rows with threads from rows without."),
+    Entry("label", "pastalang.cli.training_rows", "Write training rows from a model's own answers."),
+    Entry("data", "pastalang.cli.training_rows", "Write training rows with threads from rows without."),
     Entry("train", "pastalang.cli.train", "Fine-tune a model to decode values or threads in parallel."),
     Entry("evaluate", "pastalang.cli.evaluate", "Score answers against the right ones."),
-    Entry("independence", "pastalang.cli.independence", "Show what fields lose by not seeing one another."),
-    Entry("import", "pastalang.cli.import_model", "Write a program for a Pydantic model or a JSON Schema."),
+    Entry("independence", "pastalang.cli.training_rows", "Show what fields lose by not seeing one another."),
+    Entry("import", "pastalang.cli.programs", "Write a program for a Pydantic model or a JSON Schema."),
 )
 
 
@@ -60,7 +60,7 @@ def build_app(names: set[str]) -> typer.Typer:
     )
     app.callback()(_options)
     for entry in ENTRIES:
-        function = import_module(entry.module).command if entry.name in names else _listed
+        function = getattr(import_module(entry.module), f"{entry.name}_command") if entry.name in names else _listed
         app.command(entry.name, help=entry.summary)(function)
     return app
 

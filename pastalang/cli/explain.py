@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.cli.output import echo
-from pastalang.cli.process import exits_with_code
+from pastalang.cli.process import command
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.suggest import did_you_mean
 
 
-@exits_with_code
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainSettings:
+    """The arguments and options of `pasta explain`."""
+
     code: Annotated[
         str | None, typer.Argument(help="The word in brackets, as in error[CODE]. Without it, all codes are listed.")
-    ] = None,
-) -> None:
-    if code is None:
+    ] = None
+
+
+@command(ExplainSettings)
+def explain_command(settings: ExplainSettings) -> None:
+    if settings.code is None:
         echo(_list_of_codes(), end="")
         return
-    known = CODES.get(code.removeprefix("error").removeprefix("warning").strip("[]") or code)
+    known = CODES.get(settings.code.removeprefix("error").removeprefix("warning").strip("[]") or settings.code)
     if known is None:
-        meant = did_you_mean(code, CODES)
+        meant = did_you_mean(settings.code, CODES)
         advice = f"did you mean `{meant}`?" if meant is not None else "`pasta explain` lists all codes"
-        raise Refused(f"there is no diagnostic `{code}`; {advice}", EXIT_USAGE)
+        raise Refused(f"there is no diagnostic `{settings.code}`; {advice}", EXIT_USAGE)
     echo(known.page.read_text(encoding="utf-8"), end="")
 
 

@@ -1,26 +1,26 @@
-"""`pasta extract SOURCE DOCUMENTS -o OUT`: rows from many documents, in committed chunks."""
+"""`pasta extract SOURCE DOCUMENTS -o OUT`: rows from many documents, in committed chunks; and `pasta report OUT`."""
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import typer
 
-from pastalang.cli.bulk_engine import LoadOnce, Wanted, Work, decoding, tuned
-from pastalang.cli.bulk_progress import BulkProgress, comparison_text, estimate_text, summary_text
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.import_model import find_model
-from pastalang.cli.model_source import chosen_model, refuse_adapter, refuse_model
+from pastalang.cli.models import chosen_model, load_engine, refuse_adapter, refuse_model
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
@@ -36,23 +36,26 @@ from pastalang.cli.options import (
     adapter_of,
     drafts_of,
     sampling_of,
-)  # fmt: skip
-from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, unwritable
-from pastalang.cli.plan_source import choose_template, read_program
-from pastalang.cli.process import exits_with_code
-from pastalang.cli.program_files import SUFFIX
+)
+from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, show_notes, unwritable
+from pastalang.cli.process import command
 from pastalang.cli.run import OnCut
-from pastalang.cli.standard_input import is_standard_input
+from pastalang.cli.sources import SUFFIX, choose_template, find_model, is_standard_input, read_program
 from pastalang.plan.plan import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
-from pastalang.runtime.models.source import DTypeName
+from pastalang.runtime.models.source import Adapter, DTypeName
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
-    from pastalang.bulk.compare import Comparison
-    from pastalang.bulk.rows import Task
-    from pastalang.bulk.run import Ledger, Totals
+    from rich.progress import Progress
+
+    from pastalang.bulk.compare import Advice, Comparison
+    from pastalang.bulk.documents import Corpus, Document
+    from pastalang.bulk.estimate import Estimate
+    from pastalang.bulk.rows import Row, Task
+    from pastalang.bulk.run import Decode, Job, Ledger, Totals
+    from pastalang.runtime.engine import Engine
 
 
 class OnError(StrEnum):
@@ -68,177 +71,199 @@ class DType(StrEnum):
 _DTYPES: Final[dict[DType, DTypeName]] = {DType.FLOAT32: "float32", DType.BFLOAT16: "bfloat16"}
 
 
-@exits_with_code
-def command(
-    source: Annotated[str, typer.Argument(help="What to extract: a type, written module:Model, or a .pasta program.")],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractSettings:
+    """The arguments and options of `pasta extract`."""
+
+    source: Annotated[str, typer.Argument(help="What to extract: a type, written module:Model, or a .pasta program.")]
     documents: Annotated[
         Path, typer.Argument(help="A .jsonl, .csv, .tsv or .parquet file, a text, or a folder. - reads JSON lines.")
-    ],
+    ]
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file of rows: .jsonl, .csv, .tsv or .parquet.")
-    ] = None,
+    ] = None
     text: Annotated[
         list[str] | None,
         typer.Option(help="The column of the text; several make one text. For a program also INPUT=COLUMN."),
-    ] = None,
-    id: Annotated[str | None, typer.Option(help="The column that identifies a document. Default: id, if any.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Read only so many documents.")] = None,
-    instructions: Annotated[str | None, typer.Option(help="For a type: what the model should do.")] = None,
-    template: TemplateName = None,
+    ] = None
+    id: Annotated[str | None, typer.Option(help="The column that identifies a document. Default: id, if any.")] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Read only so many documents.")] = None
+    instructions: Annotated[str | None, typer.Option(help="For a type: what the model should do.")] = None
+    template: TemplateName = None
     model: Annotated[
         str | None,
         typer.Option(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
-    ] = None,
-    adapter: AdapterName = None,
-    mode: DecodingMode = Mode.STRICT,
-    any_mode: AnyMode = False,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_p: TopP = None,
-    top_k: TopK = None,
-    seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0,
-    drafts: GuessAhead = None,
-    on_truncated: Annotated[OnCut, typer.Option(help="What becomes of a value that its limit has cut.")] = OnCut.KEEP,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, if there is one.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and begin again.")] = False,
+    ] = None
+    adapter: AdapterName = None
+    mode: DecodingMode = Mode.STRICT
+    any_mode: AnyMode = False
+    max_tokens: MaxTokens = None
+    temperature: Temperature = None
+    top_p: TopP = None
+    top_k: TopK = None
+    seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
+    drafts: GuessAhead = None
+    on_truncated: Annotated[OnCut, typer.Option(help="What becomes of a value that its limit has cut.")] = OnCut.KEEP
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, if there is one.")] = False
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and begin again.")] = False
     on_error: Annotated[
         OnError, typer.Option(help="A document that fails: row writes its error and goes on, stop ends the run.")
-    ] = OnError.ROW,
+    ] = OnError.ROW
     max_error_rate: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="End the run if a larger share of the documents fails.")
-    ] = 1.0,
-    chunk: Annotated[int, typer.Option(min=1, help="The rows that are committed together.")] = 256,
+    ] = 1.0
+    chunk: Annotated[int, typer.Option(min=1, help="The rows that are committed together.")] = 256
     in_flight: Annotated[
         int | None,
         typer.Option(min=1, help="The documents that are decoded at once. Default: measured for long runs, else 16."),
-    ] = None,
-    device: Device = None,
-    dtype: Annotated[
-        DType | None, typer.Option(help="What the model computes in. Default: what suits the device.")
-    ] = None,
+    ] = None
+    device: Device = None
+    dtype: Annotated[DType | None, typer.Option(help="What the model computes in. Default: what suits the device.")] = (
+        None
+    )
     cells: Annotated[
         int | None,
         typer.Option(min=1, help="The tokens that fit into memory. Default: 8,192, or what a long run needs."),
-    ] = None,
+    ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Measure a few documents, print what the run will take, and exit.")
-    ] = False,
+    ] = False
     price_per_hour: Annotated[
         float | None, typer.Option(min=0.0, help="With --dry-run: what an hour of the machine costs.")
-    ] = None,
+    ] = None
     compare: Annotated[
         int | None,
         typer.Option(min=1, help="Also decode so many documents from left to right, and print where fields differ."),
-    ] = None,
+    ] = None
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Decode on a Ray cluster; local starts one on this machine.")
-    ] = None,
+    ] = None
     workers: Annotated[
         int | None, typer.Option(min=1, help="With --ray: how many processes decode. Default: one for each GPU or CPU.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    wanted = Wanted(
-        output, resume, overwrite, dry_run, price_per_hour, compare, ray, workers, as_json, in_flight, cells
-    )  # fmt: skip
-    _check_usage(wanted, documents, mode)
-    chosen = chosen_model(model)
-    refuse_model(chosen.name)
-    added = adapter_of(adapter)
-    refuse_adapter(chosen.name, added)
-    options: dict[str, Any] = {
-        "mode": mode.value, "any_mode": any_mode, "seed": seed, "on_truncated": on_truncated.value,
-        "sampling": sampling_of(temperature, top_p, top_k),
-        **({} if (ahead := drafts_of(drafts)) is None else {"drafts": ahead}),
-    }  # fmt: skip
-    task = _task(source, tuple(text or ()), id, template, instructions, options, max_tokens)
+    ] = None
+    as_json: AsJson = False
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of a run."""
+        drafts = drafts_of(self.drafts)
+        return {
+            "mode": self.mode.value, "any_mode": self.any_mode, "seed": self.seed,
+            "on_truncated": self.on_truncated.value, "sampling": sampling_of(self),
+            **({} if drafts is None else {"drafts": drafts}),
+        }  # fmt: skip
+
+
+@command(ExtractSettings)
+def extract_command(settings: ExtractSettings) -> None:
+    _check_usage(settings)
+    chosen = chosen_model(settings.model)
+    refuse_model(chosen.name)
+    refuse_adapter(chosen.name, adapter_of(settings.adapter))
+    task = _task(settings)
+    work = _work(settings, task, chosen.name)
+    if not settings.as_json:
+        show_notes(note_of(chosen), why_no_help(chosen.name, task.plan()))
+    if settings.dry_run:
+        _estimate(work, settings)
+    elif settings.output is None:
+        _show({"comparison": _compared(work, settings)}, settings)
+    else:
+        _run(work, settings.output, settings)
+
+
+def _check_usage(settings: ExtractSettings) -> None:
+    output, compare = settings.output, settings.compare
+    if output is None and not settings.dry_run and compare is None:
+        raise Refused("pasta extract needs --output FILE, --dry-run or --compare N", EXIT_USAGE)
+    if settings.resume and settings.overwrite:
+        raise Refused("--resume goes on with a run and --overwrite begins again: pass one of them", EXIT_USAGE)
+    if settings.price_per_hour is not None and not settings.dry_run:
+        raise Refused("--price-per-hour belongs to --dry-run", EXIT_USAGE)
+    if settings.workers is not None and settings.ray is None:
+        raise Refused("--workers belongs to --ray", EXIT_USAGE)
+    if settings.ray is not None and (settings.dry_run or compare is not None):
+        raise Refused("--dry-run and --compare measure on this machine: call them without --ray", EXIT_USAGE)
+    if compare is not None:
+        _check_comparison(settings)
+    if output is not None:
+        refuse_unwritable(output, settings.documents)
+        if settings.documents.is_dir() and settings.documents.resolve() in output.resolve().parents:
+            raise Refused(f"{output} would be written among the documents that are read", EXIT_USAGE)
+
+
+def _check_comparison(settings: ExtractSettings) -> None:
+    if settings.dry_run:
+        raise Refused("--dry-run and --compare measure different things: pass one of them", EXIT_USAGE)
+    if settings.mode is Mode.SEQUENTIAL:
+        raise Refused("--compare compares with --mode sequential: choose strict or lockstep", EXIT_USAGE)
+    if settings.output is not None and is_standard_input(settings.documents):
+        raise Refused("the standard input can be read only once: --compare needs a file of documents", EXIT_USAGE)
+
+
+def _work(settings: ExtractSettings, task: Task, model: str) -> Work:
     from pastalang.bulk.documents import open_documents
     from pastalang.bulk.rows import Origin
     from pastalang.bulk.run import Job
 
-    corpus = open_documents(documents, task.read)
-    name = None if dtype is None else _DTYPES[dtype]
-    load = LoadOnce(chosen.name, device, name, added)
-    if not is_folder(chosen.name):
-        load(cells)  # the hub decides which version it is
+    corpus = open_documents(settings.documents, task.read)
+    dtype, adapter = None if settings.dtype is None else _DTYPES[settings.dtype], adapter_of(settings.adapter)
+    load = LoadOnce(model, settings.device, dtype, adapter)
+    if not is_folder(model):
+        load(settings.cells)  # the hub decides which version it is
     job = Job(
-        task, Origin.of(task, chosen.name, dtype=name, adapter=added), in_flight or IN_FLIGHT, chunk=chunk, limit=limit,
-        max_error_rate=max_error_rate, stop_on_error=on_error is OnError.STOP,
+        task, Origin.of(task, model, dtype=dtype, adapter=adapter), settings.in_flight or IN_FLIGHT,
+        chunk=settings.chunk, limit=settings.limit, max_error_rate=settings.max_error_rate,
+        stop_on_error=settings.on_error is OnError.STOP,
     )  # fmt: skip
-    for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, task.plan())):
-        if note is not None:
-            echo_error(f"note: {note}")
-    reopen = partial(open_documents, documents, task.read)
-    work = Work(job, corpus, reopen, load, cells)
-    if dry_run:
-        _estimate(work, wanted)
-    elif output is None:
-        _show({"comparison": _compared(work, wanted)}, wanted)
-    else:
-        _run(work, output, wanted)
+    return Work(job, corpus, partial(open_documents, settings.documents, task.read), load, settings.cells)
 
 
-def _check_usage(wanted: Wanted, documents: Path, mode: Mode) -> None:
-    output = wanted.output
-    if output is None and not wanted.dry_run and wanted.compare is None:
-        raise Refused("pasta extract needs --output FILE, --dry-run or --compare N", EXIT_USAGE)
-    if wanted.resume and wanted.overwrite:
-        raise Refused("--resume goes on with a run and --overwrite begins again: pass one of them", EXIT_USAGE)
-    if wanted.price is not None and not wanted.dry_run:
-        raise Refused("--price-per-hour belongs to --dry-run", EXIT_USAGE)
-    if wanted.workers is not None and wanted.ray is None:
-        raise Refused("--workers belongs to --ray", EXIT_USAGE)
-    if wanted.ray is not None and (wanted.dry_run or wanted.compare is not None):
-        raise Refused("--dry-run and --compare measure on this machine: call them without --ray", EXIT_USAGE)
-    if wanted.compare is not None:
-        if wanted.dry_run:
-            raise Refused("--dry-run and --compare measure different things: pass one of them", EXIT_USAGE)
-        if mode is Mode.SEQUENTIAL:
-            raise Refused("--compare compares with --mode sequential: choose strict or lockstep", EXIT_USAGE)
-        if output is not None and is_standard_input(documents):
-            raise Refused("the standard input can be read only once: --compare needs a file of documents", EXIT_USAGE)
-    if output is not None:
-        refuse_unwritable(output, documents)
-        if documents.is_dir() and documents.resolve() in output.resolve().parents:
-            raise Refused(f"{output} would be written among the documents that are read", EXIT_USAGE)
-
-
-def _task(
-    source: str, text: tuple[str, ...], id: str | None, template: str | None, instructions: str | None,
-    options: dict[str, Any], max_tokens: int | None,
-) -> Task:  # fmt: skip
+def _task(settings: ExtractSettings) -> Task:
     from pastalang.bulk.rows import task_of_program, task_of_type
+
+    source, options, text = settings.source, settings.options, tuple(settings.text or ())
+    if not source.endswith(SUFFIX):
+        found = _type_named(settings)
+        given = {**options, "instructions": settings.instructions}
+        return task_of_type(
+            found, text=text or ("text",), id=settings.id, options=given, max_tokens=settings.max_tokens
+        )
+    if settings.instructions is not None:
+        raise Refused("--instructions is for a type; a program has its own messages", EXIT_USAGE)
+    program = read_program(Path(source))
+    chosen = choose_template(program, settings.template).name
+    return task_of_program(
+        program, text=text, id=settings.id, template=chosen, options=options, max_tokens=settings.max_tokens
+    )
+
+
+def _type_named(settings: ExtractSettings) -> Any:
+    """The type of `module:Model`. Raises `Refused`."""
     from pastalang.values.pydantic.from_core import is_type
 
-    if source.endswith(SUFFIX):
-        if instructions is not None:
-            raise Refused("--instructions is for a type; a program has its own messages", EXIT_USAGE)
-        program = read_program(Path(source))
-        chosen = choose_template(program, template).name
-        return task_of_program(program, text=text, id=id, template=chosen, options=options, max_tokens=max_tokens)
+    source = settings.source
     module, colon, name = source.rpartition(":")
     if not colon:
         raise Refused(
             f"{source} is neither a program, which ends in {SUFFIX}, nor a type, written module:Model", EXIT_USAGE
         )
-    if template is not None:
+    if settings.template is not None:
         raise Refused("--template is for a program; a type has only one", EXIT_USAGE)
     found = find_model(module, name)
     if not is_type(found):
         raise Refused(f"{source} is not a Pydantic model, a dataclass, a TypedDict or another type", EXIT_USAGE)
-    given = {**options, "instructions": instructions}
-    return task_of_type(found, text=text or ("text",), id=id, options=given, max_tokens=max_tokens)
+    return found
 
 
-def _run(work: Work, out: Path, wanted: Wanted) -> None:
+def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
     from pastalang.bulk.run import Ledger, RunRefused, fingerprint_of, output_for, summary_of
 
     job = work.job
     summary: dict[str, Any] = {}
     with Ledger(out, fingerprint_of(job, work.corpus), output_for(out, job.task)) as ledger:
         try:
-            ledger.open(resume=wanted.resume, overwrite=wanted.overwrite)
+            ledger.open(resume=settings.resume, overwrite=settings.overwrite)
             if ledger.is_complete and not work.corpus.identity:
                 ledger.check_all(islice(work.corpus.documents, job.limit))
         except RunRefused as refused:
@@ -248,22 +273,22 @@ def _run(work: Work, out: Path, wanted: Wanted) -> None:
         if ledger.is_complete:
             summary |= {"output": str(out), "rows": ledger.rows, "is_complete": True}
         else:
-            work = tuned(work, wanted)
-            totals = _go_through(work, ledger, wanted)
+            work = tuned(work, settings)
+            totals = _go_through(work, ledger, settings)
             summary |= {"output": str(out), **summary_of(totals, work.job), "dtype": work.load.dtype}
             summary |= {} if work.load.advice is None else {"note": work.load.advice}
-        if wanted.compare is not None:
-            summary["comparison"] = found = _compared(work, wanted)
+        if settings.compare is not None:
+            summary["comparison"] = found = _compared(work, settings)
             try:
                 ledger.keep_comparison(found.as_data())
             except OSError as problem:
                 raise unwritable(ledger.folder, problem) from problem
-    _show(summary, wanted)
+    _show(summary, settings)
 
 
-def _show(summary: Mapping[str, Any], wanted: Wanted) -> None:
+def _show(summary: Mapping[str, Any], settings: ExtractSettings) -> None:
     comparison: Comparison | None = summary.get("comparison")
-    if wanted.as_json:
+    if settings.as_json:
         data = {"comparison": comparison.as_data()} if comparison is not None else {}
         echo_document(json.dumps({**summary, **data}, ensure_ascii=False))
         return
@@ -275,24 +300,24 @@ def _show(summary: Mapping[str, Any], wanted: Wanted) -> None:
         echo(comparison_text(comparison))
 
 
-def _compared(work: Work, wanted: Wanted) -> Comparison:
+def _compared(work: Work, settings: ExtractSettings) -> Comparison:
     from pastalang.bulk.compare import compare
     from pastalang.bulk.documents import drawn_from
 
     job = work.job
-    corpus = work.corpus if wanted.output is None else work.reopen()
-    assert wanted.compare is not None
-    _, chosen = drawn_from(islice(corpus.documents, job.limit), wanted.compare)
+    corpus = work.corpus if settings.output is None else work.reopen()
+    assert settings.compare is not None
+    _, chosen = drawn_from(islice(corpus.documents, job.limit), settings.compare)
     return compare(work.engine(), job.task, chosen, in_flight=job.in_flight)
 
 
-def _go_through(work: Work, ledger: Ledger, wanted: Wanted) -> Totals:
+def _go_through(work: Work, ledger: Ledger, settings: ExtractSettings) -> Totals:
     from pastalang.bulk.run import RunRefused, Stopped, run_job
 
     count = work.corpus.count(work.job.limit)
     progress = BulkProgress(sys.stderr, total=count)
     try:
-        with decoding(work, wanted, count) as decode, _stopping(progress) as is_stopped, progress:
+        with decoding(work, settings, count) as decode, _stopping(progress) as is_stopped, progress:
             return run_job(decode, work.job, work.corpus, ledger, report=progress.show, is_stopped=is_stopped)
     except RunRefused as refused:
         raise Refused(str(refused), EXIT_USAGE) from refused
@@ -313,16 +338,16 @@ def _how_to_go_on(ledger: Ledger, change: str | None = None) -> str:
     )
 
 
-def _estimate(work: Work, wanted: Wanted) -> None:
+def _estimate(work: Work, settings: ExtractSettings) -> None:
     from pastalang.bulk.estimate import estimate
 
-    work = tuned(work, wanted)
+    work = tuned(work, settings)
     job = work.job
     found = estimate(work.engine(), job.task, islice(work.corpus.documents, job.limit), in_flight=job.in_flight)
-    if wanted.as_json:
-        echo_document(json.dumps(found.as_data(wanted.price)))
+    if settings.as_json:
+        echo_document(json.dumps(found.as_data(settings.price_per_hour)))
     else:
-        echo(estimate_text(found, job.in_flight, wanted.price, note=work.load.advice))
+        echo(estimate_text(found, job.in_flight, settings.price_per_hour, note=work.load.advice))
 
 
 class _Flag:
@@ -353,3 +378,302 @@ def _stopping(progress: BulkProgress) -> Iterator[_Flag]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+_CELLS: Final = 8192
+_LONG: Final = 1_000  # documents, for which measuring takes a tenth of the time or less
+_FASTER: Final = "this processor computes bfloat16 fast: --dtype bfloat16 takes less time and rounds more"
+_LOOKED_AT: Final = 2_000  # documents that those measured are drawn from
+
+
+class LoadOnce:
+    """Loads the engine when it is first needed, and again only for more cells."""
+
+    def __init__(self, model: str, device: str | None, dtype: DTypeName | None, adapter: Adapter) -> None:
+        self.device = device
+        self._model = model
+        self._dtype: DTypeName | None = dtype
+        self._adapter: Adapter = adapter
+        self._loaded: Engine | None = None
+
+    def __call__(self, cells: int | None) -> Engine:
+        if self._loaded is None or (cells is not None and cells > self._loaded.model.cells):
+            self._loaded = None  # the memory is free before it is taken again
+            self._loaded = load_engine(
+                self._model, device=self.device, dtype=self._dtype, cells=cells or _CELLS, adapter=self._adapter
+            )
+        return self._loaded
+
+    @property
+    def dtype(self) -> str | None:
+        """What the engine computes in, or was asked to on other machines."""
+        if self._loaded is None:
+            return self._dtype
+        return str(self._loaded.model.dtype).removeprefix("torch.")
+
+    @property
+    def advice(self) -> str | None:
+        """A faster type for this processor, which the user has to choose because it rounds more."""
+        if self._loaded is None or self._dtype is not None:
+            return None
+        from pastalang.runtime.models.loading import is_faster_in_bfloat16
+
+        model = self._loaded.model
+        return _FASTER if is_faster_in_bfloat16(model.device, model.dtype) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A job with its documents, those documents once more, and the engine with its cells."""
+
+    job: Job
+    corpus: Corpus
+    reopen: Callable[[], Corpus]
+    load: LoadOnce
+    cells: int | None
+
+    def engine(self) -> Engine:
+        return self.load(self.cells)
+
+
+def tuned(work: Work, settings: ExtractSettings) -> Work:
+    """With the number in flight and the cells that were measured, if the run is long enough for that."""
+    from pastalang.bulk.documents import drawn_from
+    from pastalang.bulk.estimate import SAMPLE, Memory, tune
+
+    count = work.corpus.count(work.job.limit) or 0
+    is_long = count > 0 and (settings.dry_run or count >= _LONG)  # without documents there is nothing to measure
+    if settings.in_flight is not None or settings.cells is not None or settings.ray is not None or not is_long:
+        return work
+    job = work.job
+    memory = Memory(job.task, job.origin, work.load.device)
+    found = memory.get()
+    if found is None:
+        _, sample = drawn_from(islice(work.reopen().documents, min(count, _LOOKED_AT)), SAMPLE)
+        found = tune(work.load, job.task, sample)
+        memory.put(found)
+    if not settings.as_json:
+        echo_error(f"note: {found.described}; --in-flight and --cells choose others")
+    return replace(work, job=replace(job, in_flight=found.in_flight), cells=found.cells)
+
+
+def decoding(work: Work, settings: ExtractSettings, count: int | None) -> AbstractContextManager[Decode]:
+    return _engine_rows(work) if settings.ray is None else _ray_rows(work, settings, count)
+
+
+@contextmanager
+def _engine_rows(work: Work) -> Iterator[Decode]:
+    """Until the end, nothing that is already alive is searched for garbage: model and libraries are a million objects,
+    and going through them again and again took 4 % of the time.
+    """
+    from pastalang.bulk.run import rows_of_engine
+
+    engine = work.engine()
+    gc.collect()
+    gc.freeze()
+    try:
+        yield partial(rows_of_engine, engine, work.job)
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
+def _ray_rows(work: Work, settings: ExtractSettings, count: int | None) -> Iterator[Decode]:
+    """In batches so small that all workers have some, if the number of documents is known."""
+    from pastalang.bulk.pool import rows_of_pool
+    from pastalang.ray import RayWorkers
+
+    job = work.job
+    assert settings.ray is not None
+    pool = RayWorkers(
+        settings.ray, job.task, job.origin, size=settings.workers, device=work.load.device, cells=work.cells or _CELLS,
+        in_flight=job.in_flight,
+    )  # fmt: skip
+    with pool as workers:
+        most = job.chunk if count is None else max(1, count // (4 * workers.size))
+        yield partial(rows_of_pool, workers, batch=min(job.chunk, most))
+
+
+_EVERY: Final = 30.0  # seconds between two plain lines
+
+
+class BulkProgress:
+    """A context manager. `total` is None if nobody knows how many documents there are."""
+
+    def __init__(self, stream: TextIO, *, total: int | None, every: float = _EVERY) -> None:
+        self._stream = stream
+        self._total = total
+        self._every = every
+        self._shown = time.monotonic()
+        self._live: Progress | None = None
+        if stream.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            console = Console(file=stream)
+            columns = (BarColumn(bar_width=24), TextColumn("{task.description}"))
+            self._live = Progress(*columns, console=console, refresh_per_second=4, transient=True)
+            self._task = self._live.add_task("", total=total)
+
+    def show(self, totals: Totals) -> None:
+        if self._live is not None:
+            self._live.update(self._task, completed=totals.rows, description=self._line(totals))
+        elif time.monotonic() - self._shown >= self._every:
+            self._shown = time.monotonic()
+            self.note(self._line(totals))
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        else:
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+
+    def _line(self, totals: Totals) -> str:
+        new, seconds = totals.rows - totals.resumed, max(totals.seconds, 1e-9)
+        rate = new / seconds
+        of = "" if self._total is None else f" of {self._total:,}"
+        parts = [f"{totals.rows:,}{of} documents", f"{rate:.1f}/s"]
+        if totals.rows:
+            parts += [
+                f"{totals.output_tokens / totals.rows * rate:,.0f} tokens/s",
+                f"{totals.passes / totals.rows:.1f} passes each",
+            ]
+        if totals.failed:
+            parts.append(f"{totals.failed:,} failed")
+        if self._total is not None and rate:
+            parts.append(f"{duration(max(self._total - totals.rows, 0) / rate)} left")
+        return ", ".join(parts)
+
+    def __enter__(self) -> BulkProgress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, found: BaseException | None, at: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:,.1f} h"
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    statuses = ", ".join(f"{count:,} {status}" for status, count in summary["statuses"].items())
+    lines = [
+        ("rows", f"{summary['rows']:,} in {summary['output']}" + (f": {statuses}" if statuses else "")),
+        ("tokens", f"{summary['input_tokens']:,} read, {summary['output_tokens']:,} written"),
+        ("forward passes", f"{summary['passes_per_document']:.1f} per document"),
+        (
+            "speed",
+            f"{summary['documents_per_second']:.2f} documents per second, {summary['in_flight']} in flight"
+            + (f", {summary['dtype']}" if summary["dtype"] else ""),
+        ),
+        ("time", duration(summary["seconds"])),
+    ]
+    if summary["resumed"]:
+        lines.append(("resumed", f"after {summary['resumed']:,} rows of an earlier run"))
+    if "note" in summary:
+        lines.append(("note", summary["note"]))
+    return _aligned(lines)
+
+
+def estimate_text(found: Estimate, in_flight: int, price: float | None, *, note: str | None = None) -> str:
+    speed_up = found.sequential_passes / found.passes if found.passes else 0.0
+    statuses = ", ".join(f"{count} {status}" for status, count in found.statuses.items())
+    lines = [
+        ("documents", f"{found.documents:,}"),
+        ("tokens", f"{found.tokens_p50:,} in half of the documents or more, {found.tokens_p95:,} in one of twenty"),
+        ("measured", f"{found.calibrated} documents: {statuses}"),
+        (
+            "forward passes",
+            f"{found.passes:.1f} per document, {found.sequential_passes:.1f} from left to right"
+            + (f" ({speed_up:.1f}x)" if speed_up else ""),
+        ),
+        ("memory", f"{found.cells:,} of {found.pool:,} cells for {in_flight} documents in flight"),
+        ("KV cache", f"{found.cache_bytes / 2**20:,.0f} MiB"),
+        ("speed", f"{found.documents_per_second:.2f} documents per second"),
+        ("time", duration(found.hours * 3600)),
+    ]
+    if price is not None:
+        lines.append(("price", f"{found.price(price):,.2f} at {price:,.2f} per hour"))
+    if note is not None:
+        lines.append(("note", note))
+    return _aligned(lines)
+
+
+def comparison_text(found: Comparison) -> str:
+    """How the fields agree, with an example of each that differs and what was seen to change it."""
+    all_of = f"{found.same:,} of {counted(found.documents, 'document')} are the same in all fields"
+    failed = f"; {found.failed:,} more had no value in one of the modes" if found.failed else ""
+    lines = [("compared", f"{found.mode} with left to right: {all_of}{failed}")]
+    width = max((len(one.field) for one in found.fields), default=0)
+    for one in found.fields:
+        lines.append(("", f"{one.field:<{width}}  {one.same:,} of {one.of:,}"))
+        lines += [("", f"    {each.document}: {each.parallel} → {each.sequential}") for each in one.examples]
+        if one.advice is not None:
+            lines.append(("", f"    {_advised(one.advice)}"))
+    return _aligned(lines + [("note", note) for note in found.notes])
+
+
+def _advised(advice: Advice) -> str:
+    if advice.after is not None:
+        return f"`{advice.after}` makes {advice.mends} of {advice.tried} the same"
+    return "no `after` that was tried makes them the same; --mode sequential does, in more passes"
+
+
+def _aligned(lines: list[tuple[str, str]]) -> str:
+    return "\n".join(f"{name:<16} {value}".rstrip() for name, value in lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSettings:
+    """The arguments and options of `pasta report`."""
+
+    out: Annotated[Path, typer.Argument(help="The rows: an output of pasta extract.")]
+    documents: Annotated[
+        Path | None, typer.Argument(help="The documents they were made of, to show each row next to its text.")
+    ] = None
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The page. Default: OUT.html.")] = None
+
+
+@command(ReportSettings)
+def report_command(settings: ReportSettings) -> None:
+    from pastalang.bulk.report import documents_of, read_rows, read_run, with_documents
+
+    out, documents = settings.out, settings.documents
+    page = settings.output or out.with_name(f"{out.name}.html")
+    rows, run = read_rows(out), read_run(out)
+    refuse_unwritable(page, out, documents)
+    if documents is None:
+        pairs: Iterator[tuple[Row, Document | None]] = ((row, None) for row in rows)
+        notes = [f"Without source texts: pasta report {out} DOCUMENTS shows each row next to its text."]
+    else:
+        pairs, notes = with_documents(rows, documents_of(run, documents).documents), []
+    count = _write_report(page, pairs, run, title=out.name, notes=notes)
+    size = page.stat().st_size
+    echo(f"{page}: {count:,} rows, " + (f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size >> 10} KiB"))
+
+
+def _write_report(
+    page: Path, pairs: Iterator[tuple[Row, Document | None]], run: Any, *, title: str, notes: list[str]
+) -> int:
+    """The number of rows. The page is replaced when it is complete."""
+    from pastalang.bulk.report import write_report
+
+    draft = page.with_name(f"{page.name}.draft")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as stream:
+            figures = write_report(stream, pairs, run, title=title, notes=notes)
+        draft.replace(page)
+    except OSError as problem:
+        raise unwritable(page, problem) from problem
+    finally:
+        draft.unlink(missing_ok=True)
+    return figures.rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
 import typer
 
@@ -102,13 +102,25 @@ def drafts_of(given: str | None) -> Drafts | None:
     raise Refused(f"--drafts takes auto, off or a whole number of at least 1, not {given}", EXIT_USAGE)
 
 
-def sampling_of(temperature: float | None, top_p: float | None, top_k: int | None) -> Sampling | None:
+class SamplingSettings(Protocol):
+    """The settings of a command that samples."""
+
+    @property
+    def temperature(self) -> float | None: ...
+    @property
+    def top_p(self) -> float | None: ...
+    @property
+    def top_k(self) -> int | None: ...
+
+
+def sampling_of(settings: SamplingSettings) -> Sampling | None:
     """What the options say; None if none is given. Raises `Refused`."""
-    given = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    given = {"temperature": settings.temperature, "top_p": settings.top_p, "top_k": settings.top_k}
     for name, value in given.items():
         bounds = SAMPLING_BOUNDS[name]
         if value is not None and not bounds.accepts(value):
             option = f"--{name.replace('_', '-')}"
             raise Refused(f"{option} takes {bounds.expected}, not {value:g}", EXIT_USAGE)
-    found = Sampling(temperature=temperature, top_p=top_p, top_k=top_k)
-    return None if found == Sampling() else found
+    if all(value is None for value in given.values()):
+        return None
+    return Sampling(temperature=settings.temperature, top_p=settings.top_p, top_k=settings.top_k)

@@ -14,9 +14,8 @@ import typer
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.options import DecodingMode, MaxTokens, OutputFile, OverrunPolicy, TemplateName
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_overwriting, write_file
-from pastalang.cli.plan_source import read_plan
-from pastalang.cli.process import exits_with_code
-from pastalang.cli.standard_input import refuse_second
+from pastalang.cli.process import command
+from pastalang.cli.sources import plan_of, refuse_second
 from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit
 from pastalang.plan.plan import Mode, Overrun, Plan
@@ -33,55 +32,59 @@ class Format(StrEnum):
     SVG = "svg"
 
 
-@exits_with_code
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """The arguments and options of `pasta plan`."""
+
     file: Annotated[
         Path | None, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")
-    ] = None,
-    template: TemplateName = None,
-    mode: DecodingMode = Mode.STRICT,
-    overrun: OverrunPolicy = Overrun.CONTINUE,
-    max_tokens: MaxTokens = None,
-    format: Annotated[Format, typer.Option(help="How the plan is drawn. json saves it.")] = Format.TEXT,
+    ] = None
+    template: TemplateName = None
+    mode: DecodingMode = Mode.STRICT
+    overrun: OverrunPolicy = Overrun.CONTINUE
+    max_tokens: MaxTokens = None
+    format: Annotated[Format, typer.Option(help="How the plan is drawn. json saves it.")] = Format.TEXT
     tokenizer: Annotated[
         Path | None, typer.Option(help="Count text in tokens: a tokenizer.json, or a folder with a tokenizer.")
-    ] = None,
+    ] = None
     positions: Annotated[
         int | None, typer.Option(min=1, help="The positions of the model. A plan that needs more is refused.")
-    ] = None,
+    ] = None
     cells: Annotated[
         int | None,
         typer.Option(min=1, help="The tokens that fit into memory. A plan that never fits is refused."),
-    ] = None,
-    output: OutputFile = None,
+    ] = None
+    output: OutputFile = None
     diff: Annotated[
         tuple[Path, Path] | None,
         typer.Option(metavar="A B", help="Compare two programs or saved plans, and exit with 1 if they differ."),
-    ] = None,
-) -> None:
-    refuse_second(file, *(diff or ()))
-    refuse_overwriting(output, file, *(diff or ()), tokenizer)
-    if diff is not None:
-        raise typer.Exit(_compare(file, diff, template, mode, max_tokens, overrun, output))
-    if file is None:
+    ] = None
+
+
+@command(PlanSettings)
+def plan_command(settings: PlanSettings) -> None:
+    pair = settings.diff or ()
+    refuse_second(settings.file, *pair)
+    refuse_overwriting(settings.output, settings.file, *pair, settings.tokenizer)
+    if settings.diff is not None:
+        raise typer.Exit(_compare(settings, settings.diff))
+    if settings.file is None:
         raise Refused("pasta plan needs a program, or --diff with two", EXIT_USAGE)
-    plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens, overrun=overrun)
-    lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
-    _check_fit(plan, Capacity(positions, cells), lengths)
-    width = _columns() if output is None else USUAL_WIDTH
-    _write(_show(plan, format, lengths, width), output, is_document=format is not Format.TEXT)
+    plan = plan_of(settings.file, settings)
+    lengths = Lengths(None if settings.tokenizer is None else load_encoder(settings.tokenizer))
+    _check_fit(plan, Capacity(settings.positions, settings.cells), lengths)
+    width = _columns() if settings.output is None else USUAL_WIDTH
+    drawn = _show(plan, settings.format, lengths, width)
+    _write(drawn, settings.output, is_document=settings.format is not Format.TEXT)
 
 
-def _compare(
-    file: Path | None, pair: tuple[Path, Path], template: str | None, mode: Mode, max_tokens: int | None,
-    overrun: Overrun, output: Path | None,
-) -> int:  # fmt: skip
+def _compare(settings: PlanSettings, pair: tuple[Path, Path]) -> int:
     """Returns 0 if the plans are the same and 1 if they differ, like `diff`."""
-    if file is not None:
+    if settings.file is not None:
         raise Refused("pasta plan takes either one program or --diff with two, not both", EXIT_USAGE)
-    old, new = (read_plan(path, template=template, mode=mode, max_tokens=max_tokens, overrun=overrun) for path in pair)
+    old, new = (plan_of(path, settings) for path in pair)
     found = differences(old, new)
-    _write("".join(f"{line}\n" for line in found or ("the plans are the same",)), output)
+    _write("".join(f"{line}\n" for line in found or ("the plans are the same",)), settings.output)
     return EXIT_PROBLEMS if found else EXIT_FINE
 
 

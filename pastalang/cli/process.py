@@ -1,14 +1,17 @@
-"""How commands and the process end: every expected exception becomes one message and one documented exit code."""
+"""How commands are made and how they end: every expected exception becomes one message and one documented exit code."""
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, fields
+from inspect import Parameter, Signature
+from types import FrameType
+from typing import Any, TypeVar, get_type_hints
 
-from pastalang.cli.colour import coloured
 from pastalang.cli.exit_codes import (
     EXIT_CLOSED_PIPE,
     EXIT_FINE,
@@ -19,9 +22,11 @@ from pastalang.cli.exit_codes import (
     Refused,
     refused_for,
 )
-from pastalang.cli.output import echo_document, echo_error, reason_of
+from pastalang.cli.output import coloured, echo, echo_document, echo_error, reason_of
 from pastalang.errors import FileError, PastaError
 from pastalang.limits import MAX_NAME_CHARS
+
+S = TypeVar("S")
 
 
 def exit_code_of(act: Callable[[], object]) -> int:
@@ -59,23 +64,44 @@ def _code_left(left: SystemExit) -> int:
     return EXIT_PROBLEMS
 
 
-def exits_with_code(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command for typer, so that every expected exception is reported and becomes `typer.Exit`."""
+def command(settings: type[S]) -> Callable[[Callable[[S], None]], Callable[..., None]]:
+    """Make a command for typer of a function of settings: each field is an argument or an option.
 
-    @wraps(command)
-    def wrapped(**options: Any) -> None:
-        import typer  # here, so that `pasta --version` need not wait for it
+    Every expected exception is reported and becomes `typer.Exit`.
+    """
 
-        try:
-            refused = _refused_by(command, options)
-            if refused is not None:
-                _report(refused, as_json=options.get("as_json") is True)
-        except BrokenPipeError:
-            raise typer.Exit(EXIT_CLOSED_PIPE) from None
+    def decorate(function: Callable[[S], None]) -> Callable[..., None]:
+        def called(**options: Any) -> None:
+            _end_with_code(lambda: function(settings(**options)), as_json=options.get("as_json") is True)
+
+        hints = get_type_hints(settings, include_extras=True)
+        parameters = [
+            Parameter(one.name, Parameter.KEYWORD_ONLY, annotation=hints[one.name], default=_default(one))
+            for one in fields(settings)  # type: ignore[arg-type]
+        ]
+        vars(called)["__signature__"] = Signature(parameters)
+        called.__annotations__ = hints
+        called.__name__, called.__doc__ = function.__name__, function.__doc__
+        return called
+
+    return decorate
+
+
+def _default(field: Field[Any]) -> Any:
+    return Parameter.empty if field.default is MISSING else field.default
+
+
+def _end_with_code(act: Callable[[], None], *, as_json: bool) -> None:
+    import typer  # here, so that `pasta --version` need not wait for it
+
+    try:
+        refused = _refused_by(act)
         if refused is not None:
-            raise typer.Exit(refused.code)
-
-    return wrapped
+            _report(refused, as_json=as_json)
+    except BrokenPipeError:
+        raise typer.Exit(EXIT_CLOSED_PIPE) from None
+    if refused is not None:
+        raise typer.Exit(refused.code)
 
 
 def _report(refused: Refused, *, as_json: bool) -> None:
@@ -88,9 +114,9 @@ def _report(refused: Refused, *, as_json: bool) -> None:
             return  # the standard output cannot be written, which may be the very problem
 
 
-def _refused_by(command: Callable[..., None], options: dict[str, Any]) -> Refused | None:
+def _refused_by(act: Callable[[], None]) -> Refused | None:
     try:
-        command(**options)
+        act()
     except Refused as refused:
         return refused
     except PastaError as problem:
@@ -104,3 +130,50 @@ def _refused_by(command: Callable[..., None], options: dict[str, Any]) -> Refuse
     except KeyboardInterrupt:
         return STOPPED
     return None
+
+
+@contextmanager
+def ctrl_c_asked(
+    what: str = "this step", *, is_once: bool = False, is_shown: bool = True
+) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed: the run then ends after what it is doing. Pressed again, it ends at once.
+
+    With `is_once`, it does not: a launcher may pass on what its terminal has already sent.
+    """
+    pressed = False
+
+    def on_ctrl_c(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed and is_once:
+            return
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+        if is_shown:
+            advice = "" if is_once else "; press Ctrl-C again to stop at once"
+            echo_error(f"\nstopping after {what}{advice}")
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # somebody else's handler stays
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, on_ctrl_c)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def screen() -> tuple[Callable[[str], None], Callable[[str], None] | None]:
+    """How lines are shown, and on a terminal the line that is replaced by the next one."""
+    if not sys.stderr.isatty():
+        return echo, None
+
+    def live(line: str) -> None:
+        echo_error(f"\r\x1b[K{line}", end="")
+
+    def report(line: str) -> None:
+        live("")
+        echo(line)
+
+    return report, live

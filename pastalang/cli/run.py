@@ -8,6 +8,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -15,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused, refused_for
-from pastalang.cli.inputs import files_of, read_inputs
-from pastalang.cli.model_source import chosen_model, load_engine, refuse_model
+from pastalang.cli.models import chosen_model, load_engine, refuse_model
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
@@ -34,11 +34,10 @@ from pastalang.cli.options import (
     adapter_of,
     drafts_of,
     sampling_of,
-)  # fmt: skip
-from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
-from pastalang.cli.plan_source import read_plan
-from pastalang.cli.process import exits_with_code
-from pastalang.cli.standard_input import refuse_second
+)
+from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, show_notes, write_file
+from pastalang.cli.process import command
+from pastalang.cli.sources import files_of, plan_of, read_inputs, refuse_second
 from pastalang.errors import TruncationWarning
 from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.runtime.call import RunOptions
@@ -61,63 +60,79 @@ class OnCut(Enum):
     NULL = "null"
 
 
-@exits_with_code
-def command(
-    file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """The arguments and options of `pasta run`."""
+
+    file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")]
     model: Annotated[
         str | None,
         typer.Option(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
-    ] = None,
-    adapter: AdapterName = None,
+    ] = None
+    adapter: AdapterName = None
     input: Annotated[
         list[str] | None,
         typer.Option("--input", "-i", metavar="NAME=VALUE", help="One input. NAME=@FILE reads its value from a file."),
-    ] = None,
-    inputs: Annotated[Path | None, typer.Option(help="A JSON file with an object of the inputs.")] = None,
-    template: TemplateName = None,
-    mode: DecodingMode = Mode.STRICT,
-    overrun: OverrunPolicy = Overrun.CONTINUE,
-    any_mode: AnyMode = False,
-    temperature: Temperature = None,
-    top_p: TopP = None,
-    top_k: TopK = None,
-    max_tokens: MaxTokens = None,
-    seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0,
-    drafts: GuessAhead = None,
-    device: Device = None,
-    cells: Cells = 8192,
-    as_json: AsJson = False,
+    ] = None
+    inputs: Annotated[Path | None, typer.Option(help="A JSON file with an object of the inputs.")] = None
+    template: TemplateName = None
+    mode: DecodingMode = Mode.STRICT
+    overrun: OverrunPolicy = Overrun.CONTINUE
+    any_mode: AnyMode = False
+    temperature: Temperature = None
+    top_p: TopP = None
+    top_k: TopK = None
+    max_tokens: MaxTokens = None
+    seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
+    drafts: GuessAhead = None
+    device: Device = None
+    cells: Cells = 8192
+    as_json: AsJson = False
     on_truncated: Annotated[
         OnCut | None,
         typer.Option(help="What becomes of a value that its limit has cut. Default: it is kept, and reported."),
-    ] = None,
+    ] = None
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Print which branches were decoded in which forward passes.")
-    ] = False,
+    ] = False
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace of the run: .jsonl, .json (for trace viewers) or .html.")
-    ] = None,
-) -> None:
-    refuse_second(file, inputs, *files_of(input or []))
-    _refuse_trace(trace, file, inputs, *files_of(input or []))
-    sampling, ahead = sampling_of(temperature, top_p, top_k), drafts_of(drafts)
-    chosen = chosen_model(model)
+    ] = None
+
+    @property
+    def options(self) -> RunOptions:
+        return {
+            "seed": self.seed,
+            "any_mode": self.any_mode,
+            "sampling": sampling_of(self),
+            "drafts": drafts_of(self.drafts),
+            "on_truncated": None if self.on_truncated is None else self.on_truncated.value,
+        }
+
+
+@command(RunSettings)
+def run_command(settings: RunSettings) -> None:
+    named = files_of(settings.input or [])
+    refuse_second(settings.file, settings.inputs, *named)
+    _refuse_trace(settings.trace, settings.file, settings.inputs, *named)
+    options, chosen = settings.options, chosen_model(settings.model)
     refuse_model(chosen.name)
-    plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens, overrun=overrun)
-    given = read_inputs(plan, input or [], inputs)
-    for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, plan)):
-        if note is not None:
-            echo_error(f"note: {note}")
-    engine = load_engine(chosen.name, device=device, cells=cells, adapter=adapter_of(adapter))
-    options = RunOptions(seed=seed, any_mode=any_mode, sampling=sampling, drafts=ahead)
-    options["on_truncated"] = None if on_truncated is None else on_truncated.value
-    result = _run(engine, plan, given, options, quiet=as_json)
-    refused = None if trace is None else _write_trace(trace, plan, result)
-    echo_document(_as_json(result) if as_json else _printable(result.text))
-    if timeline:
+    plan = plan_of(settings.file, settings)
+    given = read_inputs(plan, settings.input or [], settings.inputs)
+    if not settings.as_json:
+        show_notes(note_of(chosen), why_no_help(chosen.name, plan))
+    adapter = adapter_of(settings.adapter)
+    engine = load_engine(chosen.name, device=settings.device, cells=settings.cells, adapter=adapter)
+    _show(_run(engine, plan, given, options, quiet=settings.as_json), plan, settings)
+
+
+def _show(result: Result, plan: Plan, settings: RunSettings) -> None:
+    refused = None if settings.trace is None else _write_trace(settings.trace, plan, result)
+    echo_document(_as_json(result) if settings.as_json else _printable(result.text))
+    if settings.timeline:
         from pastalang.runtime.display.timeline import draw_timeline
 
-        (echo_error if as_json else echo)(draw_timeline(result.trace))
+        (echo_error if settings.as_json else echo)(draw_timeline(result.trace))
     if refused is not None:  # not raised: with `--json` it would print a second object after the answer
         echo_error(refused.message)
         raise typer.Exit(refused.code)

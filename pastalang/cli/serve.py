@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -10,57 +11,64 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
-from pastalang.cli.model_source import chosen_model, load_engine, refuse_model
+from pastalang.cli.models import chosen_model, load_engine, refuse_model
 from pastalang.cli.options import Cells, Device
 from pastalang.cli.output import echo_error
-from pastalang.cli.process import exits_with_code
+from pastalang.cli.process import command
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-@exits_with_code
-def command(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """The arguments and options of `pasta serve`."""
+
     model: Annotated[
         str | None,
         typer.Argument(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
-    ] = None,
-    programs: Annotated[
-        Path | None, typer.Option(help="A folder of programs; each template becomes an endpoint.")
-    ] = None,
-    reload: Annotated[bool, typer.Option("--reload", help="Read programs again when their files change.")] = False,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65535)] = 8000,
-    name: Annotated[str | None, typer.Option(help="The model's name for clients. Default: as it is loaded.")] = None,
+    ] = None
+    programs: Annotated[Path | None, typer.Option(help="A folder of programs; each template becomes an endpoint.")] = (
+        None
+    )
+    reload: Annotated[bool, typer.Option("--reload", help="Read programs again when their files change.")] = False
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65535)] = 8000
+    name: Annotated[str | None, typer.Option(help="The model's name for clients. Default: as it is loaded.")] = None
     api_key: Annotated[
         list[str] | None,
         typer.Option(envvar="PASTALANG_API_KEY", help="A key that clients have to send; may be given several times."),
-    ] = None,
-    max_in_flight: Annotated[int, typer.Option(help="Requests that are decoded at the same time.", min=1)] = 16,
-    max_queue: Annotated[int, typer.Option(help="Requests that may wait; any more are answered with 429.", min=0)] = 64,
-    max_body: Annotated[int, typer.Option(help="The largest body of a request, in bytes.", min=1024)] = 4 * 2**20,
-    deadline: Annotated[float, typer.Option(help="Seconds that a request may take at most.", min=0.1)] = 600.0,
+    ] = None
+    max_in_flight: Annotated[int, typer.Option(help="Requests that are decoded at the same time.", min=1)] = 16
+    max_queue: Annotated[int, typer.Option(help="Requests that may wait; any more are answered with 429.", min=0)] = 64
+    max_body: Annotated[int, typer.Option(help="The largest body of a request, in bytes.", min=1024)] = 4 * 2**20
+    deadline: Annotated[float, typer.Option(help="Seconds that a request may take at most.", min=0.1)] = 600.0
     drain: Annotated[
         float, typer.Option(help="How long a shutdown waits for accepted requests, in seconds.", min=0)
-    ] = 30.0,
-    device: Device = None,
-    cells: Cells = 8192,
-    log_prompts: Annotated[
-        bool, typer.Option("--log-prompts", help="Write the messages of requests to the log.")
-    ] = False,
-) -> None:
-    if host not in _LOOPBACK and not api_key:
-        raise Refused(f"--host {host} can be reached from other machines: set --api-key", EXIT_USAGE)
+    ] = 30.0
+    device: Device = None
+    cells: Cells = 8192
+    log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write the messages of requests to the log.")] = (
+        False
+    )
+
+
+@command(ServeSettings)
+def serve_command(settings: ServeSettings) -> None:
+    if settings.host not in _LOOPBACK and not settings.api_key:
+        raise Refused(f"--host {settings.host} can be reached from other machines: set --api-key", EXIT_USAGE)
     serve = _serving()
-    chosen = chosen_model(model)
+    chosen = chosen_model(settings.model)
     refuse_model(chosen.name)
-    settings = serve.Settings(
-        name=name or chosen.name, programs=_folder(programs), reload=reload, api_keys=tuple(api_key or ()),
-        max_in_flight=max_in_flight, max_queue=max_queue, max_body_bytes=max_body, deadline=deadline, drain=drain,
-        logs_prompts=log_prompts,
+    served = serve.Settings(
+        name=settings.name or chosen.name, programs=_folder(settings.programs), reload=settings.reload,
+        api_keys=tuple(settings.api_key or ()), max_in_flight=settings.max_in_flight, max_queue=settings.max_queue,
+        max_body_bytes=settings.max_body, deadline=settings.deadline, drain=settings.drain,
+        logs_prompts=settings.log_prompts,
     )  # fmt: skip
-    engine = load_engine(chosen.name, device=device, cells=cells)
-    echo_error(f"serving {settings.name} at http://{host}:{port} (playground at /, OpenAI's clients at /v1)")
-    serve.run(engine, settings, host=host, port=port)
+    engine = load_engine(chosen.name, device=settings.device, cells=settings.cells)
+    address = f"http://{settings.host}:{settings.port}"
+    echo_error(f"serving {served.name} at {address} (playground at /, OpenAI's clients at /v1)")
+    serve.run(engine, served, host=settings.host, port=settings.port)
 
 
 def _serving() -> ModuleType:

@@ -5,41 +5,141 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from dataclasses import replace
-from enum import Enum
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.long_runs import ctrl_c_asked, screen
-from pastalang.cli.model_source import refuse_device, refuse_hub, refuse_model
+from pastalang.cli.models import refuse_device, refuse_hub, refuse_model
 from pastalang.cli.options import ColumnMap, Device, OverrunPolicy, TemplateName, columns_of
 from pastalang.cli.output import echo, echo_error
-from pastalang.cli.plan_source import choose_template, read_program
-from pastalang.cli.process import exits_with_code
-from pastalang.cli.standard_input import refuse_second, rows_of
-from pastalang.cli.train_bonbon import PreferenceOptions, train_bonbon
-from pastalang.cli.train_methods import (
-    RATES,
-    MethodName,
-    is_typed,
-    refuse_method,
-    refuse_mode,
-    refuse_options_of_others,
-    refuse_processes,
+from pastalang.cli.process import command, ctrl_c_asked, screen
+from pastalang.cli.sources import (
+    choose_template,
+    function_named,
+    is_standard_input,
+    read_program,
+    refuse_second,
+    rows_of,
 )
-from pastalang.cli.train_ppd import train_ppd
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.plan.plan import Overrun
-from pastalang.program.program import AutoBody
+from pastalang.plan.plan import Mode, Overrun
+from pastalang.program.program import AutoBody, Program, Template
 from pastalang.training.settings import Attention, Decay, Form, LogName, Precision, Preference, Settings, TrainingMode
 
 if TYPE_CHECKING:
+    from pastalang.training.bonbon import Round
     from pastalang.training.fine_tune import Job
+    from pastalang.training.method import Method
+    from pastalang.training.model_files import Lora
+    from pastalang.training.row_files import RowFile
 
+
+_HEAVY = ("fine_tune", "method", "model_files", "probe_methods")
 _NOT_REPEATED = ("out", "overwrite", "check", "config", "workers")  # what `run.toml` leaves to its user
+
+
+class MethodName(StrEnum):
+    HPD = "hpd"
+    PASTA = "pasta"
+    APAR = "apar"
+    BONBON = "bonbon"
+    PPD = "ppd"
+    SPACE = "space"
+
+
+RATES = {MethodName.BONBON: 1e-5, MethodName.PPD: 1e-2}  # of others 0.0001
+_THREADS = (MethodName.PASTA, MethodName.APAR)
+_FINE_TUNED = (MethodName.HPD, *_THREADS, MethodName.SPACE)
+_PROBES = (MethodName.PPD, MethodName.SPACE)
+_ONLY_FOR = {
+    "mode": (MethodName.HPD, *_PROBES),
+    "overrun": (*_FINE_TUNED, MethodName.BONBON),
+    "samples": (MethodName.BONBON, MethodName.PPD),
+    "log": (*_FINE_TUNED, MethodName.PPD),
+    "length": (*_FINE_TUNED, MethodName.PPD),
+    "distances": _PROBES,
+    **dict.fromkeys(("plain", "cuts"), (MethodName.SPACE,)),
+    **dict.fromkeys(
+        ("quality", "score", "judge", "baseline", "reference", "rounds", "sampled", "margin", "alpha", "form"),
+        (MethodName.BONBON,),
+    ),
+    **dict.fromkeys(("ensemble", "temperature"), (MethodName.PPD,)),
+    **dict.fromkeys(
+        (
+            "precision", "checkpointing", "accumulation", "lora", "lora_alpha", "lora_dropout", "lora_targets",
+            "keep_adapter",
+        ),
+        (*_FINE_TUNED, MethodName.BONBON),
+    ),
+    **dict.fromkeys(
+        (
+            "validation", "hold_out", "epochs", "judge_every", "patience", "load_in_4bit", "attention", "workers",
+            "check", "skip_bad",
+        ),
+        _FINE_TUNED,
+    ),
+}  # fmt: skip
+
+
+def refuse_method(method: MethodName, template: Template) -> None:
+    """Raises `Refused` if the template does not decode as the method teaches."""
+    body = template.messages[-1].body
+    policy = body.policy.value if isinstance(body, AutoBody) else None
+    if method is MethodName.HPD and policy is not None:
+        raise Refused(
+            f"`{template.name}` lets the model open threads with auto({policy}): use `pasta train {policy}`", EXIT_USAGE
+        )
+    if method is MethodName.BONBON and policy is None:
+        raise Refused(f"`{template.name}` is not one text of auto(...): bonbon is for answers with threads", EXIT_USAGE)
+    if method is MethodName.BONBON and template.messages[-1].thought is not None:
+        raise Refused(
+            f"`{template.name}` thinks before its answer: bonbon is for answers without a thought", EXIT_USAGE
+        )
+    if method in _THREADS and policy != method.value:
+        instead = f"has auto({policy})" if policy else "is not one text of auto(...)"
+        other = f"use `pasta train {policy}`" if policy else "for values without threads use `pasta train hpd`"
+        advice = f"write `assistant auto({method.value}, max=400)`, or {other}"
+        raise Refused(f"`{template.name}` {instead}: {advice}", EXIT_USAGE)
+
+
+def refuse_mode(method: MethodName, template: Template, mode: TrainingMode, *, is_chosen: bool) -> None:
+    """Raises `Refused` for a mode in which nothing is foretold."""
+    if method not in _PROBES:
+        return
+    if mode is TrainingMode.LOCKSTEP or (mode is TrainingMode.MIXTURE and method is MethodName.PPD):
+        taken = "strict or sequential" if method is MethodName.PPD else "strict, sequential or mixture"
+        why = f"it takes {taken}, and values in lock-step are never guessed"
+        raise Refused(f"--mode {mode.value} is not for {method.value}: {why}", EXIT_USAGE)
+    if is_chosen and method is MethodName.SPACE and isinstance(template.messages[-1].body, AutoBody):
+        raise Refused(f"`{template.name}` has auto(...), which is decoded in one way: leave out --mode", EXIT_USAGE)
+
+
+def refuse_processes(method: MethodName, *files: Path | None) -> None:
+    """Raises `Refused` for what only one process can do."""
+    if method in (MethodName.BONBON, MethodName.PPD):
+        raise Refused(f"{method.value} trains in one process: start it without a launcher", EXIT_USAGE)
+    if any(map(is_standard_input, files)):
+        raise Refused("several processes cannot read one standard input: name a file in place of `-`", EXIT_USAGE)
+
+
+def refuse_options_of_others(context: typer.Context, method: MethodName) -> None:
+    """Raises `Refused` for an option that the method would not heed."""
+    for option, methods in _ONLY_FOR.items():
+        if method not in methods and is_typed(context, option):
+            *names, last = (one.value for one in methods)
+            known = f"{', '.join(names)} and {last}" if names else last
+            raise Refused(f"--{option.replace('_', '-')} is for {known}, not for {method.value}", EXIT_USAGE)
+
+
+def is_typed(context: typer.Context, option: str) -> bool:
+    """Whether an option stands on the command line, not in a file of options."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -65,9 +165,11 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-@exits_with_code
-def command(
-    context: typer.Context,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainSettings:
+    """The arguments and options of `pasta train`."""
+
+    context: typer.Context
     method: Annotated[
         MethodName,
         typer.Argument(
@@ -75,231 +177,269 @@ def command(
             "bonbon: prefer the best of sampled answers with threads. ppd: prompt tokens, for fewer passes. "
             "space: as hpd, pasta or apar, and the weights learn to foretell tokens, for fewer passes."
         ),
-    ],
-    model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")],
-    program: Annotated[Path, typer.Option(help="The program to train for.")],
+    ]
+    model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")]
+    program: Annotated[Path, typer.Option(help="The program to train for.")]
     data: Annotated[
         Path,
         typer.Option(help="Rows: the inputs by name, and the right answer as `value`. JSON, CSV, Parquet, a data set."),
-    ],
+    ]
     out: Annotated[
         Path, typer.Option(help="The folder for the trained model. An interrupted run in it is gone on with.")
-    ],
+    ]
     config: Annotated[
         Path | None,
         typer.Option(help="Take options from this file, as run.toml has them.", callback=_read_config, is_eager=True),
-    ] = None,
-    map: ColumnMap = None,
-    mode: Annotated[
-        TrainingMode, typer.Option(help="How the model will decode. mixture: in all three modes.")
-    ] = TrainingMode.STRICT,
-    overrun: OverrunPolicy = Overrun.CONTINUE,
+    ] = None
+    map: ColumnMap = None
+    mode: Annotated[TrainingMode, typer.Option(help="How the model will decode. mixture: in all three modes.")] = (
+        TrainingMode.STRICT
+    )
+    overrun: OverrunPolicy = Overrun.CONTINUE
     validation: Annotated[
         Path | None, typer.Option(help="Rows to validate with: the weights with the best F1 are kept.")
-    ] = None,
+    ] = None
     hold_out: Annotated[
         float, typer.Option(min=0.0, max=0.5, help="Without --validation: the share of the rows that is held out.")
-    ] = 0.1,
-    template: TemplateName = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="The number of weight updates. Default: 1000.")] = None,
+    ] = 0.1
+    template: TemplateName = None
+    steps: Annotated[int | None, typer.Option(min=1, help="The number of weight updates. Default: 1000.")] = None
     epochs: Annotated[
         float | None, typer.Option(help="How often every row is shown, in place of --steps; may be a fraction.")
-    ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="The lines of a batch; short rows share a line.")] = 8,
+    ] = None
+    rows: Annotated[int, typer.Option(min=1, help="The lines of a batch; short rows share a line.")] = 8
     length: Annotated[
         int | None, typer.Option(min=16, help="The tokens of a line. Default: enough for the longest row.")
-    ] = None,
-    accumulation: Annotated[int, typer.Option(min=1, help="The batches of one update.")] = 1,
+    ] = None
+    accumulation: Annotated[int, typer.Option(min=1, help="The batches of one update.")] = 1
     learning_rate: Annotated[
         float | None,
         typer.Option(help="The peak, after warm-up and before decay. Default: 0.0001, bonbon 0.00001, ppd 0.01."),
-    ] = None,
+    ] = None
     warm_up: Annotated[
         int | None, typer.Option(min=0, help="Steps of warm-up. Default: a tenth of all, at most 100.")
-    ] = None,
-    decay: Annotated[Decay, typer.Option(help="How the learning rate falls after the warm-up.")] = Decay.COSINE,
+    ] = None
+    decay: Annotated[Decay, typer.Option(help="How the learning rate falls after the warm-up.")] = Decay.COSINE
     final_rate: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="The share of the learning rate that is left at the end.")
-    ] = 0.05,
-    weight_decay: Annotated[float, typer.Option(min=0.0, help="Of matrices, not of norms and biases.")] = 0.1,
-    clip: Annotated[float, typer.Option(min=0.0, help="The largest norm of a gradient. 0: any.")] = 1.0,
+    ] = 0.05
+    weight_decay: Annotated[float, typer.Option(min=0.0, help="Of matrices, not of norms and biases.")] = 0.1
+    clip: Annotated[float, typer.Option(min=0.0, help="The largest norm of a gradient. 0: any.")] = 1.0
     precision: Annotated[
         Precision | None,
         typer.Option(
             help="Of the weights: mixed multiplies float32 ones in bfloat16, bfloat16 keeps float32 copies. "
             "Default: mixed; float32 on a processor that cannot multiply in bfloat16."
         ),
-    ] = None,
+    ] = None
     checkpointing: Annotated[
         bool,
         typer.Option("--checkpointing", help="Keep few activations and compute them again: less memory, more time."),
-    ] = False,
+    ] = False
     attention: Annotated[
         Attention,
         typer.Option(help="dense: masks of all pairs of tokens. flex: FlexAttention, for long lines on GPUs."),
-    ] = Attention.DENSE,
+    ] = Attention.DENSE
     judge_every: Annotated[
         int | None, typer.Option(min=1, help="Steps between two validations. Default: 100. The last step always is.")
-    ] = None,
+    ] = None
     patience: Annotated[
         int, typer.Option(min=0, help="Validations without a better F1 before training stops. 0: never.")
-    ] = 0,
-    save_every: Annotated[int, typer.Option(min=1, help="Steps between two checkpoints.")] = 250,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
+    ] = 0
+    save_every: Annotated[int, typer.Option(min=1, help="Steps between two checkpoints.")] = 250
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0
     lora: Annotated[
         int | None, typer.Option(min=1, help="Train LoRA adapters of this rank, and merge them at the end.")
-    ] = None,
-    lora_alpha: Annotated[float | None, typer.Option(min=0.0, help="Default: twice the rank.")] = None,
-    lora_dropout: Annotated[float, typer.Option(min=0.0, max=0.99, help="Of what goes into the adapters.")] = 0.0,
+    ] = None
+    lora_alpha: Annotated[float | None, typer.Option(min=0.0, help="Default: twice the rank.")] = None
+    lora_dropout: Annotated[float, typer.Option(min=0.0, max=0.99, help="Of what goes into the adapters.")] = 0.0
     lora_targets: Annotated[
         str | None, typer.Option(help="The modules with adapters: q_proj,v_proj. Default: all linear ones.")
-    ] = None,
+    ] = None
     load_in_4bit: Annotated[
         bool,
         typer.Option("--load-in-4bit", help="With --lora: keep the frozen weights in 4 bits (QLoRA)."),
-    ] = False,
-    keep_adapter: Annotated[
-        bool, typer.Option("--keep-adapter", help="Write the adapters to OUT/adapter, too.")
-    ] = False,
+    ] = False
+    keep_adapter: Annotated[bool, typer.Option("--keep-adapter", help="Write the adapters to OUT/adapter, too.")] = (
+        False
+    )
     log: Annotated[
         list[LogName] | None, typer.Option(help="Send the numbers of the run there, too. May be repeated.")
-    ] = None,
+    ] = None
     workers: Annotated[
         int, typer.Option(min=0, help="Processes that record rows. 0: chosen by the number of rows.")
-    ] = 0,
-    check: Annotated[bool, typer.Option("--check", help="Check and record the rows, and train nothing.")] = False,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False,
+    ] = 0
+    check: Annotated[bool, typer.Option("--check", help="Check and record the rows, and train nothing.")] = False
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False
     samples: Annotated[
         int | None, typer.Option(min=1, help="bonbon, ppd: the model's answers to each row. Default: 10, for ppd 1.")
-    ] = None,
+    ] = None
     temperature: Annotated[
         float | None, typer.Option(min=0.0, max=100.0, help="ppd: of these answers. Default: as the program says.")
-    ] = None,
-    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd, space: how many tokens are foretold.")] = 3,
-    ensemble: Annotated[int, typer.Option(min=1, max=100, help="ppd: prompt tokens for each of them, averaged.")] = 1,
+    ] = None
+    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd, space: how many tokens are foretold.")] = 3
+    ensemble: Annotated[int, typer.Option(min=1, max=100, help="ppd: prompt tokens for each of them, averaged.")] = 1
     plain: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="space: the share of rows that are shown without masks.")
-    ] = 0.5,
-    cuts: Annotated[int, typer.Option(min=1, help="space: groups of masks in each of the other rows.")] = 4,
+    ] = 0.5
+    cuts: Annotated[int, typer.Option(min=1, help="space: groups of masks in each of the other rows.")] = 4
     quality: Annotated[
         float, typer.Option(min=0.0, help="bonbon: how much quality counts next to speed; inf: quality alone.")
-    ] = 2.0,
+    ] = 2.0
     score: Annotated[
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="bonbon: counts what is right. Default: the F1 of words."),
-    ] = None,
+    ] = None
     judge: Annotated[
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="bonbon: compares answers, in place of --score."),
-    ] = None,
+    ] = None
     baseline: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="bonbon: answers without threads. Speed and --judge compare with them."),
-    ] = None,
+    ] = None
     rounds: Annotated[
         int, typer.Option(min=1, max=99, help="bonbon: rounds one after another, in folders of their own in --out.")
-    ] = 1,
+    ] = 1
     reference: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="bonbon: margins move from this model's. Default: that of --model."),
-    ] = None,
+    ] = None
     sampled: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="bonbon: take the answers that this other round sampled.")
-    ] = None,
+    ] = None
     margin: Annotated[
         float | None, typer.Option(min=0.0, help="bonbon: the margin to aim at. Default: that of --samples.")
-    ] = None,
-    alpha: Annotated[float, typer.Option(min=0.0, max=1.0, help="bonbon: the weight of imitation.")] = 0.005,
-    form: Annotated[Form, typer.Option(help="bonbon: how the margin of a pair costs.")] = Form.SQUARED,
-    device: Device = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew in --out, even if it is not empty.")
-    ] = False,
-) -> None:
-    _refuse_numbers(learning_rate, epochs)
-    if steps is not None and epochs is not None:
-        raise Refused("--steps and --epochs both say how long to train: pass one of them", EXIT_USAGE)
-    if lora is None and load_in_4bit:
-        raise Refused("--load-in-4bit needs --lora RANK: weights in 4 bits are frozen", EXIT_USAGE)
-    if lora is None and (lora_alpha is not None or lora_dropout or lora_targets or keep_adapter):
-        raise Refused("--lora-alpha, --lora-dropout, --lora-targets and --keep-adapter need --lora RANK", EXIT_USAGE)
-    if validation is None and not hold_out and (patience or judge_every):
-        raise Refused("--patience and --judge-every need --validation, or a --hold-out above 0", EXIT_USAGE)
-    refuse_second(program, data, validation)
+    ] = None
+    alpha: Annotated[float, typer.Option(min=0.0, max=1.0, help="bonbon: the weight of imitation.")] = 0.005
+    form: Annotated[Form, typer.Option(help="bonbon: how the margin of a pair costs.")] = Form.SQUARED
+    device: Device = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew in --out, even if it is not empty.")] = (
+        False
+    )
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return columns_of(self.map)
+
+    @property
+    def data_rows(self) -> RowFile:
+        return rows_of(self.data, self.columns)
+
+    @property
+    def lora_settings(self) -> Lora | None:
+        from pastalang.training.model_files import Lora
+
+        if self.lora is None:
+            return None
+        names = tuple(name.strip() for name in (self.lora_targets or "").split(",") if name.strip())
+        return Lora(self.lora, self.lora_alpha, self.lora_dropout, names, self.load_in_4bit)
+
+    @property
+    def repeated(self) -> dict[str, Any]:
+        """The options of this call by name, for `run.toml`."""
+        return _options(self.context)
+
+
+@command(TrainSettings)
+def train_command(given: TrainSettings) -> None:
+    _check_usage(given)
     processes = _processes()
     if processes > 1:
-        refuse_processes(method, program, data, validation)
-    columns = columns_of(map)
-    checked = read_program(program)
-    chosen = choose_template(checked, template)
-    refuse_method(method, chosen)
-    refuse_mode(method, chosen, mode, is_chosen=is_typed(context, "mode"))
-    refuse_options_of_others(context, method)
-    if not check:
-        _refuse_output(out, model, overwrite=overwrite)
-    refuse_model(model)
-    refuse_hub(model)
+        refuse_processes(given.method, given.program, given.data, given.validation)
+    columns_of(given.map)
+    program = read_program(given.program)
+    chosen = choose_template(program, given.template)
+    _check_method(given, chosen)
+    if not given.check:
+        _refuse_output(given.out, given.model, overwrite=given.overwrite)
+    refuse_model(given.model)
+    refuse_hub(given.model)
     with ctrl_c_exits_at_once():
-        refuse_device(device)
-        from pastalang.training.fine_tune import Job
-        from pastalang.training.method import Method, OwnThreads, ParallelValues
-        from pastalang.training.model_files import Lora
-        from pastalang.training.probe_methods import Masking, SemiAutoregressive
+        refuse_device(given.device)
+        for name in _HEAVY:
+            import_module(f"pastalang.training.{name}")
+    _start(given, program, chosen, processes)
 
-    if precision is None:
-        precision = _usual_precision(device, is_said=method is not MethodName.PPD and not check)
-    rate = learning_rate or RATES.get(method, 1e-4)
-    settings = Settings(
-        steps=steps or 1000, learning_rate=rate, final_share=final_rate, decay=decay, clip_norm=clip,
-        weight_decay=weight_decay, accumulation=accumulation, judge_every=judge_every or 100, patience=patience,
-        save_every=save_every, seed=seed, precision=precision, checkpointing=checkpointing,
+
+def _check_usage(given: TrainSettings) -> None:
+    _refuse_numbers(given.learning_rate, given.epochs)
+    if given.steps is not None and given.epochs is not None:
+        raise Refused("--steps and --epochs both say how long to train: pass one of them", EXIT_USAGE)
+    if given.lora is None and given.load_in_4bit:
+        raise Refused("--load-in-4bit needs --lora RANK: weights in 4 bits are frozen", EXIT_USAGE)
+    of_lora = (given.lora_alpha is not None, given.lora_dropout, given.lora_targets, given.keep_adapter)
+    if given.lora is None and any(of_lora):
+        raise Refused("--lora-alpha, --lora-dropout, --lora-targets and --keep-adapter need --lora RANK", EXIT_USAGE)
+    if given.validation is None and not given.hold_out and (given.patience or given.judge_every):
+        raise Refused("--patience and --judge-every need --validation, or a --hold-out above 0", EXIT_USAGE)
+    refuse_second(given.program, given.data, given.validation)
+
+
+def _check_method(given: TrainSettings, chosen: Template) -> None:
+    refuse_method(given.method, chosen)
+    refuse_mode(given.method, chosen, given.mode, is_chosen=is_typed(given.context, "mode"))
+    refuse_options_of_others(given.context, given.method)
+
+
+def _start(given: TrainSettings, program: Program, chosen: Template, processes: int) -> None:
+    settings = _settings_of(given)
+    match given.method:
+        case MethodName.BONBON:
+            _check_preference(given)
+            train_bonbon(given, replace(settings, steps=given.steps or 0), program)
+        case MethodName.PPD:
+            train_ppd(given, settings, program)
+        case _:
+            job = _job_of(given, settings, program, chosen)
+            if not given.check:
+                _train(job)
+            elif processes == 1 or os.environ.get("RANK") == "0":
+                _check(job)
+
+
+def _settings_of(given: TrainSettings) -> Settings:
+    is_said = given.method is not MethodName.PPD and not given.check
+    return Settings(
+        steps=given.steps or 1000, learning_rate=given.learning_rate or RATES.get(given.method, 1e-4),
+        final_share=given.final_rate, decay=given.decay, clip_norm=given.clip, weight_decay=given.weight_decay,
+        accumulation=given.accumulation, judge_every=given.judge_every or 100, patience=given.patience,
+        save_every=given.save_every, seed=given.seed, checkpointing=given.checkpointing,
+        precision=_usual_precision(given.device, is_said=is_said) if given.precision is None else given.precision,
     )  # fmt: skip
-    adapters = None
-    if lora is not None:
-        names = tuple(name.strip() for name in (lora_targets or "").split(",") if name.strip())
-        adapters = Lora(lora, lora_alpha, lora_dropout, names, load_in_4bit)
-    if method is MethodName.BONBON:
-        if samples == 1:
-            raise Refused("--samples 1 leaves nothing to prefer: bonbon takes 2 and more", EXIT_USAGE)
-        if margin is not None and not (math.isfinite(margin) and (margin or form is Form.SQUARED)):
-            above = "" if form is Form.SQUARED else " above 0"
-            raise Refused(f"--margin takes a number{above}, not {margin:g}", EXIT_USAGE)
-        preferring = PreferenceOptions(
-            Preference(samples or 10, quality, alpha, margin, form), rounds, score, judge, baseline, reference, sampled
-        )
-        train_bonbon(
-            preferring, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
-            max(1, rows // 2), warm_up, device, overrun=overrun, lora=adapters, keep_adapter=keep_adapter,
-            overwrite=overwrite, given=_options(context),
-        )  # fmt: skip
-        return
-    if method is MethodName.PPD:
-        foretelling = replace(
-            settings, weight_decay=0.0, precision=Precision.FLOAT32, warmup_steps=warm_up or 0, judge_every=100,
-        )  # fmt: skip
-        train_ppd(
-            foretelling, checked, template, mode, model, rows_of(data, columns), out, device, distances=distances,
-            ensemble=ensemble, temperature=temperature, samples=samples or 1, rows=rows, length=length,
-            overwrite=overwrite, options=_options(context), logs=tuple(log or ()),
-        )  # fmt: skip
-        return
-    taught: Method = ParallelValues(checked, mode.modes, template, overrun)
+
+
+def _check_preference(given: TrainSettings) -> None:
+    if given.samples == 1:
+        raise Refused("--samples 1 leaves nothing to prefer: bonbon takes 2 and more", EXIT_USAGE)
+    margin, is_squared = given.margin, given.form is Form.SQUARED
+    if margin is not None and not (math.isfinite(margin) and (margin or is_squared)):
+        raise Refused(f"--margin takes a number{'' if is_squared else ' above 0'}, not {margin:g}", EXIT_USAGE)
+
+
+def _job_of(given: TrainSettings, settings: Settings, program: Program, chosen: Template) -> Job:
+    from pastalang.training.fine_tune import Job
+
+    validation = None if given.validation is None else rows_of(given.validation, given.columns)
+    return Job(
+        _taught(given, program, chosen), given.model, given.data_rows, given.out, settings, validation=validation,
+        held_out=given.hold_out, epochs=given.epochs, warmup=given.warm_up, rows=given.rows, length=given.length,
+        lora=given.lora_settings, keep_adapter=given.keep_adapter, device=given.device, attention=given.attention,
+        workers=given.workers, skip_bad=given.skip_bad, needs_judge=given.judge_every is not None,
+        overwrite=given.overwrite, options=given.repeated, logs=tuple(given.log or ()),
+    )  # fmt: skip
+
+
+def _taught(given: TrainSettings, program: Program, chosen: Template) -> Method:
+    from pastalang.training.method import OwnThreads, ParallelValues
+    from pastalang.training.probe_methods import Masking, SemiAutoregressive
+
+    taught: Method = ParallelValues(program, given.mode.modes, given.template, given.overrun)
     if isinstance(chosen.messages[-1].body, AutoBody):
-        taught = OwnThreads(checked, template, overrun)
-    if method is MethodName.SPACE:
-        taught = SemiAutoregressive(taught, Masking(distances, plain, cuts))
-    job = Job(
-        taught, model, rows_of(data, columns), out, settings,
-        validation=None if validation is None else rows_of(validation, columns), held_out=hold_out, epochs=epochs,
-        warmup=warm_up, rows=rows, length=length, lora=adapters, keep_adapter=keep_adapter, device=device,
-        attention=attention,
-        workers=workers, skip_bad=skip_bad, needs_judge=judge_every is not None, overwrite=overwrite,
-        options=_options(context), logs=tuple(log or ()),
-    )  # fmt: skip
-    if not check:
-        _train(job)
-    elif processes == 1 or os.environ.get("RANK") == "0":
-        _check(job)
+        taught = OwnThreads(program, given.template, given.overrun)
+    if given.method is MethodName.SPACE:
+        taught = SemiAutoregressive(taught, Masking(given.distances, given.plain, given.cuts))
+    return taught
 
 
 def _usual_precision(device: str | None, *, is_said: bool) -> Precision:
@@ -378,3 +518,71 @@ def _refuse_output(out: Path, model: str, *, overwrite: bool) -> None:
         raise Refused(f"{out} cannot be written: {nearest} is not a folder", EXIT_UNREADABLE)
     if not os.access(nearest, os.W_OK):
         raise Refused(f"{out} cannot be written: permission denied", EXIT_UNREADABLE)
+
+
+def train_bonbon(given: TrainSettings, settings: Settings, program: Program) -> None:
+    """A preference round for a model that opens threads, or several. An interrupted one goes on. Raises `Refused`."""
+    round = _round_of(given, settings, program)
+    from pastalang.training.bonbon import train_round, train_rounds
+    from pastalang.training.errors import Interrupted
+
+    show, live = screen()
+
+    def on_done(done: int) -> None:
+        if live is not None:
+            live(f"sampling: {done:,} rows")
+
+    try:
+        with ctrl_c_asked() as is_stopped:
+            if given.rounds == 1:
+                train_round(round, report=show, is_stopped=is_stopped, on_done=on_done)
+            else:
+                train_rounds(round, given.rounds, report=show, is_stopped=is_stopped, on_done=on_done)
+    except Interrupted as stopped:
+        raise Refused(f"{stopped} in {given.out}: give the same command again to go on", EXIT_STOPPED) from stopped
+
+
+def _round_of(given: TrainSettings, settings: Settings, program: Program) -> Round:
+    if given.score is not None and given.judge is not None:
+        raise Refused("--score and --judge both say how good an answer is: pass one of them", EXIT_USAGE)
+    score = None if given.score is None else function_named("--score", given.score)
+    judge = None if given.judge is None else function_named("--judge", given.judge)
+    for other in (given.baseline, given.reference):
+        if other is not None:
+            refuse_model(other)
+            refuse_hub(other)
+    from pastalang.training.bonbon import Quality, Round
+    from pastalang.training.method import OwnThreads
+
+    preference = Preference(given.samples or 10, given.quality, given.alpha, given.margin, given.form)
+    return Round(
+        OwnThreads(program, given.template, given.overrun), given.model, given.data_rows, given.out, preference,
+        settings, quality=Quality(score, judge, given.score or given.judge or "F1 of words"),
+        baseline=given.baseline, reference=given.reference, sampled=given.sampled, pairs=max(1, given.rows // 2),
+        warmup=given.warm_up, lora=given.lora_settings, keep_adapter=given.keep_adapter, device=given.device,
+        overwrite=given.overwrite, options=given.repeated,
+    )  # fmt: skip
+
+
+def train_ppd(given: TrainSettings, settings: Settings, program: Program) -> None:
+    """Prompt tokens that predict what a model says next. An interrupted run goes on. Raises `Refused`."""
+    from pastalang.training.errors import Interrupted
+    from pastalang.training.probe_methods import PromptJob, PromptTraining, train_prompt_tokens
+
+    training = PromptTraining(
+        given.distances, given.ensemble, temperature=given.temperature, samples=given.samples or 1
+    )  # fmt: skip
+    foretelling = replace(
+        settings, weight_decay=0.0, precision=Precision.FLOAT32, warmup_steps=given.warm_up or 0, judge_every=100
+    )
+    job = PromptJob(
+        program, given.model, given.data_rows, given.out, training, foretelling, template=given.template,
+        mode=Mode(given.mode.value), rows=given.rows, length=given.length or 512, device=given.device,
+        overwrite=given.overwrite, options=given.repeated, logs=tuple(given.log or ()),
+    )  # fmt: skip
+    show, live = screen()
+    try:
+        with ctrl_c_asked() as is_stopped:
+            train_prompt_tokens(job, report=show, live=live, is_stopped=is_stopped)
+    except Interrupted as stopped:
+        raise Refused(f"{stopped} in {given.out}: give the same command again to go on", EXIT_STOPPED) from stopped

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from pastalang import check_source
-from pastalang.cli.colour import coloured
+from pastalang.cli.output import coloured
 from pastalang.diagnostics.render import render_text
 
 PROGRAM = "template t(a: text)\nassistant json { b: Optional[a], c: strin, c: integer }\n"

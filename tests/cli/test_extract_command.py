@@ -16,9 +16,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pastalang.bulk.run import Totals
-from pastalang.cli import bulk_progress
 from pastalang.cli.app import build_app
-from pastalang.cli.bulk_progress import BulkProgress
+from pastalang.cli.extract import BulkProgress, duration
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import toy_model
 
@@ -277,7 +276,7 @@ def test_no_documents_make_no_rows_and_nothing_is_measured(model: Path) -> None:
 
 
 def test_what_was_measured_is_shown_remembered_and_overridden(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pastalang.cli.bulk_engine._LONG", 6)
+    monkeypatch.setattr("pastalang.cli.extract._LONG", 6)
     words = (TYPE, "docs.jsonl", "--model", model, "--overwrite")
     measured = run(*words, "-o", "a.jsonl")
     assert "documents in flight and 8,192 cells, measured: " in measured.stderr and "/s with 16" in measured.stderr
@@ -351,7 +350,7 @@ def test_progress_is_live_on_a_terminal_and_a_line_now_and_then_elsewhere() -> N
     said = plain.getvalue()
     assert said.startswith("3 of 1,000 documents, 1.5/s, 7 tokens/s, 3.0 passes each, 1 failed, 11 min left")
     assert "3 of 1,000 documents" in terminal.getvalue() and "\x1b" in terminal.getvalue()
-    assert [bulk_progress.duration(seconds) for seconds in (3, 300, 9000)] == ["3 s", "5 min", "2.5 h"]
+    assert [duration(seconds) for seconds in (3, 300, 9000)] == ["3 s", "5 min", "2.5 h"]
 
 
 def test_drafts_take_fewer_passes_and_change_no_row(model: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pastalang.cli.fmt import command
+from pastalang.cli.programs import fmt_command as command
 
 UGLY = "type   A=string\n"
 PRETTY = "type A = string\n"

@@ -15,7 +15,6 @@ from tokenizers.pre_tokenizers import Whitespace
 from typer.testing import CliRunner, Result
 
 from pastalang import PlanError
-from pastalang.cli import plan_source
 from pastalang.cli.app import build_app
 from pastalang.cli.plan import load_encoder
 from pastalang.source import Span
@@ -198,7 +197,7 @@ def test_a_program_that_cannot_be_planned_is_explained(small: Path, monkeypatch:
     def refuse(*_: object, **__: object) -> None:
         raise PlanError("this cannot be planned", Span(0, 8), help="ask for less")
 
-    monkeypatch.setattr(plan_source, "build_plan", refuse)
+    monkeypatch.setattr("pastalang.plan.build.build_plan", refuse)
     said = f"{small}:1:1: this cannot be planned\n    template small(title: text)\nhelp: ask for less\n"
     assert refusal([small]) == (1, said)
 

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from pastalang.cli.import_model import command
+from pastalang.cli.programs import import_command as command
 
 MODELS = '''
 from dataclasses import dataclass

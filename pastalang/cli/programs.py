@@ -1,0 +1,325 @@
+"""The commands for programs: `pasta check`, `pasta fmt` and `pasta import`."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
+from pastalang.cli.options import OutputFile, ProgramPaths
+from pastalang.cli.output import (
+    coloured,
+    echo,
+    echo_document,
+    echo_error,
+    reason_of,
+    refuse_overwriting,
+    show_notes,
+    unwritable,
+    write_file,
+)
+from pastalang.cli.process import command
+from pastalang.cli.sources import (
+    NAME,
+    ProgramFile,
+    find_model,
+    is_standard_input,
+    read_all,
+    read_standard_input,
+    refused_findings,
+)
+from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.diagnostics.render import render_github, render_json, render_text, summary
+from pastalang.limits import MAX_SCHEMA_BYTES
+
+if TYPE_CHECKING:  # each command imports what it needs, and no more
+    from pastalang.program.program import Program
+    from pastalang.values.conversion import Converted
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    """The arguments and options of `pasta check`."""
+
+    files: ProgramPaths = None
+    format: Annotated[Format, typer.Option(help="How the problems are printed.")] = Format.TEXT
+    strict: Annotated[bool, typer.Option("--strict", help="Count warnings as problems.")] = False
+    explain_constraints: Annotated[
+        bool, typer.Option("--explain-constraints", help="Show how each keyword of JSON Schema is enforced, and exit.")
+    ] = False
+    model: Annotated[
+        str | None,
+        typer.Option(help="Try every value with the tokenizer of this model: a folder, or a name on the hub."),
+    ] = None
+
+
+@command(CheckSettings)
+def check_command(settings: CheckSettings) -> None:
+    if settings.explain_constraints:
+        from pastalang.values.schema.keywords import keyword_table
+
+        echo(keyword_table(), end="")
+        return
+    if not settings.files:
+        raise Refused("pasta check needs at least one file or folder", EXIT_USAGE)
+    programs = list(read_all(settings.files))
+    if not programs:
+        raise Refused(f"there are no programs in {', '.join(map(str, settings.files))}", EXIT_USAGE)
+    tokenizer = None if settings.model is None else _tokenizer_of(settings.model)
+    found = list(dict.fromkeys(finding for program in programs for finding in _findings(program, tokenizer)))
+    _print(found, len(programs), settings.format)
+    raise typer.Exit(_exit_code(programs, found, strict=settings.strict))
+
+
+def _tokenizer_of(model: str) -> object:
+    from pastalang.cli.models import load_tokenizer
+
+    return load_tokenizer(model)
+
+
+def _findings(program: ProgramFile, tokenizer: object | None) -> tuple[Diagnostic, ...]:
+    from pastalang.compiler import check_reading
+
+    checked, findings = check_reading(program.reading, path=program.path)
+    return findings if checked is None else (*findings, *_unenforceable(checked, tokenizer))
+
+
+def _unenforceable(program: Program, tokenizer: object | None) -> tuple[Diagnostic, ...]:
+    from pastalang.runtime.binding.trial import find_unenforceable, find_unwritable
+
+    found = find_unenforceable(program)
+    return found if found or tokenizer is None else find_unwritable(program, tokenizer)
+
+
+def _exit_code(programs: list[ProgramFile], found: list[Diagnostic], *, strict: bool) -> int:
+    if not all(program.reading.was_opened for program in programs):
+        return EXIT_UNREADABLE
+    return EXIT_PROBLEMS if any(finding.is_error or strict for finding in found) else EXIT_FINE
+
+
+def _print(found: list[Diagnostic], files: int, format: Format) -> None:
+    match format:
+        case Format.TEXT:
+            if found:
+                echo(coloured(render_text(found), sys.stdout))
+            echo(f"checked {files} file{'s' if files != 1 else ''}: {summary(found)}")
+        case Format.JSON:
+            echo_document(render_json(found), end="")
+        case Format.GITHUB:
+            echo(render_github(found), end="")
+
+
+CRLF = b"\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One program and its canonical text, which is None if the program has errors."""
+
+    program: ProgramFile
+    text: str | None
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def is_changed(self) -> bool:
+        has_mark = any(diagnostic.code == "byte-order-mark" for diagnostic in self.program.reading.diagnostics)
+        return self.text is not None and (has_mark or self.text != self.program.reading.source.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FmtSettings:
+    """The arguments and options of `pasta fmt`."""
+
+    files: ProgramPaths = None
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Change no file; list those that would change, and exit with 1 if any do."),
+    ] = False
+    diff: Annotated[bool, typer.Option("--diff", help="Like --check, but show the changes.")] = False
+
+
+@command(FmtSettings)
+def fmt_command(settings: FmtSettings) -> None:
+    if not settings.files:
+        raise Refused("pasta fmt needs at least one file or folder", EXIT_USAGE)
+    outcomes = [_format(program) for program in read_all(settings.files)]
+    problems = [diagnostic for outcome in outcomes for diagnostic in outcome.diagnostics]
+    if problems:
+        echo_error(coloured(render_text(problems), sys.stderr), end="")
+    for outcome in outcomes:
+        if settings.diff:
+            _show_diff(outcome)
+        elif settings.check:
+            _report_if_changed(outcome, "would be reformatted")
+        else:
+            _write(outcome)
+    raise typer.Exit(_format_exit_code(outcomes, must_be_formatted=settings.check or settings.diff))
+
+
+def _format(program: ProgramFile) -> Outcome:
+    """Only errors stop the formatter. `pasta check` reports the warnings."""
+    if not program.reading.is_usable:
+        return Outcome(program, None, program.reading.diagnostics)
+    from pastalang.grammar.format import format_source
+
+    formatting = format_source(program.reading.source)
+    return Outcome(program, formatting.text, formatting.diagnostics if formatting.text is None else ())
+
+
+def _format_exit_code(outcomes: list[Outcome], *, must_be_formatted: bool) -> int:
+    if not all(outcome.program.reading.was_opened for outcome in outcomes):
+        return EXIT_UNREADABLE
+    if any(outcome.text is None for outcome in outcomes):
+        return EXIT_PROBLEMS
+    return EXIT_PROBLEMS if must_be_formatted and any(outcome.is_changed for outcome in outcomes) else EXIT_FINE
+
+
+def _show_diff(outcome: Outcome) -> None:
+    if outcome.text is None or not outcome.is_changed:
+        return
+    source = outcome.program.reading.source
+    before, after = source.text.splitlines(keepends=True), outcome.text.splitlines(keepends=True)
+    for line in difflib.unified_diff(before, after, source.name, source.name + " (formatted)"):
+        echo_document(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", end="")
+
+
+def _report_if_changed(outcome: Outcome, verb: str) -> None:
+    if outcome.is_changed:
+        echo(f"{outcome.program.reading.source.name} {verb}")
+
+
+def _write(outcome: Outcome) -> None:
+    """Write the canonical text back to its file; that of the standard input goes to the standard output."""
+    if outcome.text is None:
+        return
+    if outcome.program.path is None:
+        echo_document(outcome.text, end="")
+        return
+    if not outcome.is_changed:
+        return
+    try:
+        _replace(outcome.program.path.resolve(), outcome.text)
+    except OSError as problem:
+        raise unwritable(outcome.program.path, problem) from problem
+    _report_if_changed(outcome, "reformatted")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Replace the file in one step, so that no reader sees half of it. Line ends stay as they were."""
+    data = text.encode("utf-8")
+    if CRLF in path.read_bytes():
+        data = data.replace(b"\n", CRLF)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        Path(temporary).chmod(path.stat().st_mode)
+        Path(temporary).replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSettings:
+    """The arguments and options of `pasta import`."""
+
+    source: Annotated[
+        str,
+        typer.Argument(help="A Pydantic model, written module:Model, or a JSON Schema file; - is the standard input."),
+    ]
+    output: OutputFile = None
+    name: Annotated[
+        str | None, typer.Option(help="The name of the template. Default: the name of the model or the file.")
+    ] = None
+
+
+@command(ImportSettings)
+def import_command(settings: ImportSettings) -> None:
+    refuse_overwriting(settings.output, settings.source)
+    from pastalang.values.conversion import NotExpressible
+    from pastalang.values.to_source import program_source
+
+    try:
+        found, model_name = _convert(settings.source)
+        text = program_source(found, name=settings.name or model_name)
+    except NotExpressible as refusal:
+        raise Refused(str(refusal), EXIT_PROBLEMS) from None
+    show_notes(*map(str, found.notes))
+    _check_import(text, settings.output)
+    _write_program(text, settings.output)
+
+
+def _check_import(text: str, output: Path | None) -> None:
+    """Raises `Refused` if the program that was made cannot be decoded; notes the limits that were chosen."""
+    from pastalang.compiler import check_source
+    from pastalang.plan.chosen_limits import chosen_limits
+    from pastalang.runtime.binding.trial import find_unenforceable
+
+    program, findings = check_source(text, name=str(output or "<import>"))
+    if program is None:
+        raise refused_findings(findings, EXIT_PROBLEMS)
+    if unenforceable := find_unenforceable(program):
+        raise refused_findings(unenforceable, EXIT_PROBLEMS)
+    show_notes(*chosen_limits(program))
+
+
+def _convert(source: str) -> tuple[Converted, str]:
+    module, colon, name = source.rpartition(":")
+    if colon and not source.endswith(".json"):
+        from pastalang.values.pydantic.from_core import is_type, type_of_model
+
+        model = find_model(module, name)
+        if not is_type(model):
+            raise Refused(f"{source} is not a Pydantic model, a dataclass, a TypedDict or another type", EXIT_USAGE)
+        return type_of_model(model), name.rpartition(".")[2]
+    from pastalang.values.schema.importer import type_of_schema
+
+    if is_standard_input(source):
+        return type_of_schema(_decoded(read_standard_input(MAX_SCHEMA_BYTES + 1), NAME), name=NAME), "answer"
+    path = Path(source)
+    return type_of_schema(_read(path), name=path.stem), path.stem
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_SCHEMA_BYTES + 1)
+    except OSError as error:
+        if path.suffix == "":
+            raise Refused(f"{path} is neither module:Model nor a JSON Schema file", EXIT_USAGE) from None
+        raise Refused(f"{path} could not be read: {reason_of(error)}", EXIT_UNREADABLE) from None
+    return _decoded(data, str(path))
+
+
+def _decoded(data: bytes, name: str) -> str:
+    if len(data) > MAX_SCHEMA_BYTES:
+        raise Refused(f"{name} is larger than {MAX_SCHEMA_BYTES:,} bytes", EXIT_PROBLEMS)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Refused(f"{name} could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from None
+
+
+def _write_program(text: str, output: Path | None) -> None:
+    if output is None:
+        echo_document(text, end="")
+        return
+    write_file(output, text)
+    echo_error(f"wrote {output}")

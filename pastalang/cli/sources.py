@@ -1,0 +1,424 @@
+"""What commands read: the standard input, programs and plans, inputs, and objects of modules of the user."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
+from pastalang.cli.output import reason_of
+from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.diagnostics.render import render_text
+from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.errors import InputError
+from pastalang.limits import MAX_FILE_BYTES
+from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.program.program import Input, InputKind, InputType, OneOf, Program, Template
+from pastalang.reading import Reading, read_bytes, read_file
+from pastalang.source import Source
+from pastalang.values.json import JsonValue, NotJson, parse_json
+
+if TYPE_CHECKING:
+    from pastalang.plan.builder import PlanError
+    from pastalang.training.row_files import RowFile
+
+
+NAME = "<stdin>"
+
+
+def is_standard_input(path: Path | str | None) -> bool:
+    return str(path) == "-"
+
+
+def refuse_second(*paths: Path | str | None) -> None:
+    """Raises `Refused` if `-` stands for several of the files of a command: it can be read only once."""
+    if sum(map(is_standard_input, paths)) > 1:
+        raise Refused("the standard input can be read once, and `-` stands for several files", EXIT_USAGE)
+
+
+def read_standard_input(most: int = -1) -> bytes:
+    """At most so many bytes. Raises `Refused`."""
+    try:
+        return sys.stdin.buffer.read(most)
+    except OSError as problem:
+        raise Refused(f"the standard input could not be read: {reason_of(problem)}", EXIT_UNREADABLE) from problem
+
+
+def text_of_standard_input() -> str:
+    """Without a byte order mark. Raises `Refused`."""
+    try:
+        return read_standard_input().decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise Refused("the standard input could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from problem
+
+
+def rows_of(path: Path, columns: Mapping[str, str] | None = None) -> RowFile:
+    """The file with rows, or the text of the standard input; `columns` has the column of each part of a row."""
+    from pastalang.training.row_files import Mapped
+
+    file = Source(NAME, text_of_standard_input()) if is_standard_input(path) else path
+    return Mapped(file, columns) if columns else file
+
+
+SUFFIX = ".pasta"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFile:
+    """The text of one program. `path` is None for the standard input."""
+
+    reading: Reading
+    path: Path | None
+
+
+def read_all(paths: Iterable[Path]) -> Iterator[ProgramFile]:
+    """Every program once. A folder stands for all programs in it, sorted by name, except in hidden folders."""
+    paths = list(paths)
+    refuse_second(*paths)
+    seen: set[Path] = set()
+    for path in paths:
+        if is_standard_input(path):
+            yield ProgramFile(read_bytes(NAME, read_standard_input(MAX_FILE_BYTES + 1)), None)
+            continue
+        for file in _programs_in(path) if path.is_dir() else (path,):
+            if file not in seen:
+                seen.add(file)
+                yield ProgramFile(read_file(file), file)
+
+
+def read_one(path: Path) -> ProgramFile:
+    """Raises `Refused` for a folder, and for a file that cannot be opened."""
+    if path.is_dir():
+        raise Refused(f"{path} is a folder; this command takes one program", EXIT_USAGE)
+    [file] = read_all([path])
+    if not file.reading.was_opened:
+        raise refused_findings(file.reading.diagnostics, EXIT_UNREADABLE)
+    return file
+
+
+def refused_findings(findings: Iterable[Diagnostic], code: int) -> Refused:
+    """A refusal that shows the errors among the findings, of which there is at least one. Warnings are left out."""
+    errors = [finding for finding in findings if finding.is_error]
+    first = errors[0]
+    line = first.source.place(first.span.start).line if first.source.text else None
+    return Refused(render_text(errors), code, word=first.code, line=line)
+
+
+def _programs_in(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob(f"*{SUFFIX}")):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith(".") for part in parts):
+            yield path
+
+
+SAVED = ".json"
+
+
+def read_plan(
+    path: Path, *, template: str | None, mode: Mode, max_tokens: int | None = None, overrun: Overrun = Overrun.CONTINUE
+) -> Plan:
+    """The plan of a program, or a saved plan, which has its own template, mode and limits. Raises `Refused`."""
+    file = read_one(path)
+    if _is_saved(file):
+        if max_tokens is not None:
+            raise Refused("--max-tokens is for programs: a saved plan has its limits", EXIT_USAGE)
+        return _read_saved(file.reading.source)
+    program = _checked(file)
+    return build(program, choose_template(program, template), mode, max_tokens, overrun)
+
+
+class PlanningSettings(Protocol):
+    """The settings of a command that plans a program."""
+
+    @property
+    def template(self) -> str | None: ...
+    @property
+    def mode(self) -> Mode: ...
+    @property
+    def max_tokens(self) -> int | None: ...
+    @property
+    def overrun(self) -> Overrun: ...
+
+
+def plan_of(path: Path, settings: PlanningSettings) -> Plan:
+    """`read_plan` with the settings of a command."""
+    return read_plan(
+        path, template=settings.template, mode=settings.mode, max_tokens=settings.max_tokens, overrun=settings.overrun
+    )
+
+
+def _is_saved(file: ProgramFile) -> bool:
+    """By its name; the standard input by its first character, with which no program begins."""
+    return file.reading.source.text.lstrip()[:1] == "{" if file.path is None else file.path.suffix == SAVED
+
+
+def read_program(path: Path) -> Program:
+    """Raises `Refused`."""
+    return _checked(read_one(path))
+
+
+def choose_template(program: Program, name: str | None) -> Template:
+    """The template with this name; without a name, the only one. Raises `Refused`."""
+    file, names = program.source.name, ", ".join(program.templates)
+    if not program.templates:
+        raise Refused(f"{file} declares no template", EXIT_PROBLEMS)
+    if name is None and len(program.templates) > 1:
+        raise Refused(
+            f"{file} declares {len(program.templates)} templates; choose one with --template: {names}", EXIT_USAGE
+        )
+    if name is None:
+        return program.only_template
+    if name not in program.templates:
+        raise Refused(f"{file} has no template {name!r}; it declares: {names}", EXIT_USAGE)
+    return program.templates[name]
+
+
+def _read_saved(source: Source) -> Plan:
+    from pastalang.plan.serialise import UnreadablePlan, from_json
+
+    try:
+        return from_json(source.text)
+    except UnreadablePlan as error:
+        raise Refused(f"{source.name}: {error}", EXIT_PROBLEMS) from error
+
+
+def _checked(file: ProgramFile) -> Program:
+    from pastalang.compiler import check_reading  # here and below, so that `pasta fmt` need not wait for it
+
+    program, findings = check_reading(file.reading, path=file.path)
+    if program is None:
+        raise refused_findings(findings, EXIT_PROBLEMS)
+    return program
+
+
+def build(
+    program: Program, template: Template, mode: Mode, max_tokens: int | None = None, overrun: Overrun = Overrun.CONTINUE
+) -> Plan:
+    """Raises `Refused`."""
+    from pastalang.plan.build import build_plan
+    from pastalang.plan.builder import PlanError
+
+    try:
+        return build_plan(template, program, mode=mode, max_tokens=max_tokens, overrun=overrun)
+    except PlanError as error:
+        line = program.source.place(error.span.start).line
+        raise Refused(_explain(error, program.source), EXIT_PROBLEMS, word="plan", line=line) from error
+
+
+def _explain(error: PlanError, source: Source) -> str:
+    place = source.place(error.span.start)
+    lines = [f"{source.name}:{place.line}:{place.column}: {error.headline}", f"    {source.line(place.line).strip()}"]
+    return "\n".join([*lines, *([f"help: {error.help}"] if error.help else [])])
+
+
+LONGEST = 60  # characters of a value that are shown
+
+
+def read_inputs(plan: Plan, pairs: list[str], file: Path | None) -> dict[str, Any]:
+    """The inputs of the plan by name, checked. Raises `Refused` with every problem.
+
+    A pair overrides the file. The value of a text input is the text itself; other values are JSON.
+    """
+    from pastalang.runtime.inputs import bind_inputs
+
+    reading = _Reading({input.name: input for input in plan.inputs})
+    is_complete = file is None or reading.take_file(file)
+    for pair in pairs:
+        reading.take_pair(pair)
+    readable = tuple(input for input in plan.inputs if input.name not in reading.failed)
+    try:
+        if is_complete:
+            return reading.checked(bind_inputs(replace(plan, inputs=readable), reading.values, spell=_spelled))
+    except InputError as problem:
+        reading.report(str(problem), EXIT_PROBLEMS)
+    return reading.checked({})
+
+
+def files_of(pairs: list[str]) -> list[Path]:
+    """The files that pairs of the form NAME=@FILE name."""
+    texts = (pair.partition("=")[2] for pair in pairs)
+    return [Path(text[1:]) for text in texts if text.startswith("@")]
+
+
+@dataclass
+class _Reading:
+    """The values read so far, the names whose values could not be read (`failed`), and every problem."""
+
+    declared: Mapping[str, Input]
+    values: dict[str, Any] = field(default_factory=dict)
+    paired: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    problems: list[tuple[str, int]] = field(default_factory=list)
+
+    def report(self, problem: str, code: int) -> None:
+        self.problems.append((problem, code))
+
+    def checked(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Returns the values. Raises `Refused` if there was a problem; the highest exit code wins."""
+        if not self.problems:
+            return values
+        code = max(code for _, code in self.problems)
+        word = "bad_inputs" if code == EXIT_PROBLEMS else None
+        raise Refused("\n".join(dict.fromkeys(problem for problem, _ in self.problems)), code, word=word)
+
+    def take_file(self, path: Path) -> bool:
+        """Returns False if the file holds no inputs."""
+        try:
+            found = parse_json(_read_text(path))
+        except Refused as refused:
+            self.report(refused.message, refused.code)
+            return False
+        except NotJson as problem:
+            self.report(f"{_shown(path)}: {problem}", EXIT_PROBLEMS)
+            return False
+        if not isinstance(found, dict):
+            self.report(f"{_shown(path)} has to hold one JSON object with the inputs by name", EXIT_PROBLEMS)
+            return False
+        for name, value in found.items():
+            self.take(name, value)
+        return True
+
+    def take_pair(self, pair: str) -> None:
+        name, found, text = pair.partition("=")
+        if not found:
+            self.failed.add(name)
+            return self.report(f"--input takes NAME=VALUE, not `{_shortened(pair)}`", EXIT_USAGE)
+        if name in self.paired:
+            return self.report(f"the input `{name}` is given twice", EXIT_PROBLEMS)
+        self.paired.add(name)
+        self.values.pop(name, None)
+        try:
+            written = _read_text(Path(text[1:])) if text.startswith("@") else text
+        except Refused as refused:
+            self.failed.add(name)
+            return self.report(refused.message, refused.code)
+        known = self.declared.get(name)
+        if known is None or (_is_text(known.type) and not known.each):
+            self.failed.discard(name)
+            self.values[name] = written
+            return None
+        return self.take_json(name, written)
+
+    def take_json(self, name: str, text: str) -> None:
+        try:
+            return self.take(name, parse_json(text))
+        except NotJson as problem:
+            self.failed.add(name)
+            is_text = problem.reason.startswith("not JSON")
+            shown = f" has to be JSON, and `{_shortened(text)}` is not" if is_text else f": {problem}"
+            return self.report(f"the input `{name}`{shown}", EXIT_PROBLEMS)
+
+    def take(self, name: str, value: JsonValue) -> None:
+        try:
+            self.values[name] = _plain(value)
+            self.failed.discard(name)
+        except _TooLarge as problem:
+            self.failed.add(name)
+            self.report(f"the number {problem} in `{name}` is too large: numbers end near 1.8e308", EXIT_PROBLEMS)
+
+
+class _TooLarge(Exception):
+    """A number beyond the range of floats, as the user wrote it."""
+
+
+def _is_text(type: InputType) -> bool:
+    return type is InputKind.TEXT or isinstance(type, OneOf)
+
+
+def _plain(value: JsonValue) -> Any:
+    """The value as a caller of the library passes it: decimals become floats."""
+    match value:
+        case Decimal():
+            if math.isinf(float(value)):
+                raise _TooLarge(str(value).lower().replace("e+", "e"))
+            return float(value)
+        case list():
+            return [_plain(item) for item in value]
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _spelled(value: Any) -> str:
+    """The value in JSON, for messages."""
+    return _shortened(json.dumps(value, ensure_ascii=False))
+
+
+def _shown(path: Path) -> Path | str:
+    return NAME if is_standard_input(path) else path
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def _read_text(path: Path) -> str:
+    if is_standard_input(path):
+        return text_of_standard_input()
+    try:
+        return path.read_text(encoding="utf-8-sig")  # drops a byte order mark
+    except FileNotFoundError as problem:
+        raise Refused(f"there is no file {path}", EXIT_UNREADABLE) from problem
+    except OSError as problem:
+        raise Refused(f"{path} could not be read: {reason_of(problem)}", EXIT_UNREADABLE) from problem
+    except UnicodeDecodeError as problem:
+        raise Refused(f"{path} could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from problem
+
+
+# ── objects of modules ──
+
+
+def find_model(module: str, name: str) -> Any:
+    """The named object of the module. Modules in the current folder can be imported, as with `python -m`."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    if module.endswith(".py"):
+        dotted = module.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
+        raise Refused(f"{module} is a file: write {dotted}:{name}, as in an import", EXIT_USAGE)
+    found: Any = _imported(module)
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        close = did_you_mean(part, dir(found))
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise Refused(f"the module {module!r} has no {name!r}{hint}", EXIT_USAGE) from None
+    return found
+
+
+def _imported(module: str) -> Any:
+    """Import a module of the user, which may do anything while it is imported. Raises `Refused` if that fails."""
+    try:
+        with redirect_stdout(sys.stderr):  # the standard output is for the written program
+            return importlib.import_module(module)
+    except (ImportError, ValueError) as error:
+        reason = str(error)
+    except SystemExit as left:
+        reason = f"it calls sys.exit({left.code!r})"
+    except Exception as error:
+        reason = f"it raises {type(error).__name__}: {error}"
+    raise Refused(f"the module {module!r} cannot be imported: {reason}", EXIT_UNREADABLE)
+
+
+def function_named(option: str, name: str) -> Callable[..., Any]:
+    """`package.module:function`, from the current folder or installed. Raises `Refused`, which names the option."""
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise Refused(f"{option} is written MODULE:FUNCTION, not {name}", EXIT_USAGE)
+    try:
+        found = find_model(module, function)
+    except Refused as problem:
+        raise Refused(f"{option} {name}: {problem.message}", problem.code) from problem
+    if not callable(found):
+        raise Refused(f"{option} {name}: {function} cannot be called", EXIT_USAGE)
+    called: Callable[..., Any] = found
+    return called
