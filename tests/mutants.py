@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
 COPIED = ("pastalang", "tests", "examples", "recipes", "docs", "benchmarks", "pyproject.toml", "README.md")
+MOST_SECONDS = 1200
 HEAVY = ("torch", "transformers", "llguidance", "lark", "networkx", "pydantic", "hypothesis", "pytest", "numpy")
 
 
@@ -281,7 +283,14 @@ def tests_fail(copy: Path, tests: Sequence[str]) -> bool:
             code = _pytest(copy, tests)
         finally:
             os._exit(code)
-    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    deadline = time.monotonic() + MOST_SECONDS
+    while (status := os.waitpid(child, os.WNOHANG))[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return True  # a test that never ends is noticed
+        time.sleep(0.1)
+    ended = os.waitstatus_to_exitcode(status[1])
     if ended not in (0, 1, 2):
         raise RuntimeError(f"pytest could not run {tests}: {(copy / 'pytest.log').read_text('utf-8')[-2000:]}")
     return ended != 0
