@@ -70,11 +70,12 @@ class AsPublished(Engine):
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self.chance = np.random.default_rng(7)
+        self._draw = self.loop._sample
+        self.loop._sample = self._sample  # type: ignore[method-assign]
 
     def _sample(self, logits: torch.Tensor, pending: list[PendingSample]) -> list[tuple[PendingSample, Outcome]]:
         return [
-            (one, self._accept(one.branch, logits[one.row], outcome))
-            for one, outcome in super()._sample(logits, pending)
+            (one, self._accept(one.branch, logits[one.row], outcome)) for one, outcome in self._draw(logits, pending)
         ]
 
     def _accept(self, branch: BranchState, row: torch.Tensor, outcome: Outcome) -> Outcome:

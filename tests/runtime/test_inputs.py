@@ -66,7 +66,11 @@ def test_all_problems_of_the_inputs_are_reported_at_once() -> None:
     with pytest.raises(BadInputs) as caught:
         Engine(hashed_model(320), byte_tokenizer()).run(program, {"n": True, "b": 1})
     message = str(caught.value)
-    assert "`a` is missing" in message and "`n` has to be an integer, not True" in message and "no input `b`" in message
+    assert (
+        "missing input `a`" in message
+        and "`n` has to be an integer, not True" in message
+        and "unknown input `b`" in message
+    )
 
 
 @pytest.mark.parametrize(
