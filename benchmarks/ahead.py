@@ -1,4 +1,4 @@
-"""What probes foretell on a program: tokens per pass, what passes are fed, and time, next to no drafts and to look-up.
+"""What probes predict on a program: tokens per pass, what passes are fed, and time, next to no drafts and to look-up.
 
     python -m benchmarks.ahead --model FOLDER --program FILE --data rows.jsonl [--documents 40] [--mode sequential]
 
@@ -35,15 +35,15 @@ class Way:
     name: str
     drafts: Drafts
     looks_up: bool = True
-    foretells: bool = True
+    predicts: bool = True
 
 
 WAYS = (
     Way("off", "off"),
-    *(Way(f"look-up, {most}", most, foretells=False) for most in FED),
+    *(Way(f"look-up, {most}", most, predicts=False) for most in FED),
     *(Way(f"probes, {most}", most, looks_up=False) for most in FED),
     *(Way(f"both, {most}", most) for most in FED),
-    Way("look-up, auto", "auto", foretells=False),
+    Way("look-up, auto", "auto", predicts=False),
     Way("probes, auto", "auto", looks_up=False),
     Way("both, auto", "auto"),
 )
@@ -60,7 +60,7 @@ def engine_for(model: str, way: Way, dtype: DTypeName | None) -> pastalang.Engin
     engine = pastalang.Engine.load(model, drafts=way.drafts, dtype=dtype)
     drafter = engine.loop.drafter
     assert isinstance(drafter, EngineDrafter)
-    if not way.foretells:
+    if not way.predicts:
         drafter._ahead = None
     if not way.looks_up:
         drafter._texts.matches = lambda *_: []  # type: ignore[method-assign]

@@ -173,7 +173,7 @@ class Bench:
         ids = torch.tensor([[end] * (width - len(one)) + one for one in prompts])
         seen = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts])
         options: dict[str, Any] = {"min_new_tokens": tokens}
-        if processor is not None:  # an answer that ends earlier is padded to the end all the same
+        if processor is not None:  # an answer that ends earlier is padded to the end anyway
             options = {"logits_processor": LogitsProcessorList([processor()]), "eos_token_id": end}
         began = time.process_time()
         with torch.inference_mode():

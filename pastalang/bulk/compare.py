@@ -30,7 +30,7 @@ _EXAMPLES: Final = 3  # of a field that differs
 _FIELDS_TRIED: Final = 4  # those that differ most
 _DOCUMENTS_TRIED: Final = 8  # of each of them
 _WAITS_TRIED: Final = 12
-_ENOUGH: Final = 0.5  # of the documents tried that an `after` has to mend to be advised
+_ENOUGH: Final = 0.5  # of the documents tried that an `after` has to fix to be advised
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`after` as it is written in a program. In `mends` of the `tried` documents it gave the value from left to right.
+    """`after` as it is written in a program. In `fixes` of the `tried` documents it gave the value from left to right.
 
     `after` is None if no order that can be declared did so in half of them.
     """
 
     after: str | None
-    mends: int
+    fixes: int
     tried: int
 
 
@@ -207,7 +207,7 @@ def _short(value: JsonValue) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-# ── what would mend it ───────────────────────────────────────────────────────────────────────────────────
+# ── what would fix it ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class _Trial:
         pairs = extractions_of(self.engine, task, documents, in_flight=self.in_flight)
         return [_Found(found.run.exact) if found.run is not None else None for _, found in pairs]
 
-    def mended(self, figures: _Figures, waits: Iterable[Wait]) -> set[int]:
+    def fixed(self, figures: _Figures, waits: Iterable[Wait]) -> set[int]:
         """Which of the first documents that differ have the value from left to right if the field waits so."""
         template = template_of(self.task.program, self.task.template)
         task = replace(self.task, program=with_waits(self.task.program, template, list(waits)))
@@ -243,20 +243,20 @@ def _agree(pattern: Pattern, one: JsonValue, other: JsonValue) -> bool:
 
 
 def _advice(trial: _Trial, figures: _Figures) -> Advice | None:
-    """The fewest fields that mend as many documents as all together; None for what no field stands before."""
+    """The fewest fields that fix as many documents as all together; None for what no field stands before."""
     waits = _waits(trial.task, figures.pattern)[:_WAITS_TRIED]
     if not waits:
         return None
     tried = len(figures.differing[:_DOCUMENTS_TRIED])
-    everything = trial.mended(figures, waits)
+    everything = trial.fixed(figures, waits)
     if len(everything) < _ENOUGH * tried:
         return Advice(None, len(everything), tried)
-    alone = {wait: trial.mended(figures, [wait]) for wait in waits} if waits[1:] else {}
+    alone = {wait: trial.fixed(figures, [wait]) for wait in waits} if waits[1:] else {}
     best = max(alone, key=lambda wait: len(alone[wait]), default=waits[0])
     if len(alone.get(best, everything)) >= len(everything):
         return Advice(written([best]), len(alone.get(best, everything)), tried)
     helpful = [wait for wait in waits if alone[wait]]
-    if helpful and len(helpful) < len(waits) and len(some := trial.mended(figures, helpful)) >= len(everything):
+    if helpful and len(helpful) < len(waits) and len(some := trial.fixed(figures, helpful)) >= len(everything):
         return Advice(written(helpful), len(some), tried)
     return Advice(written(waits), len(everything), tried)
 

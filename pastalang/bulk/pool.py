@@ -1,4 +1,4 @@
-"""Documents through many processes, any of which may die: every document has its row, in order, all the same.
+"""Documents through many processes, any of which may die: every document has its row, in order, anyway.
 
 A batch of documents whose process dies is given to another one. A batch that two processes have died of is taken apart,
 so that a document which kills whoever decodes it costs three processes and not the run: its row says so. A process that

@@ -102,9 +102,9 @@ function comparison() {
   const failed = found.failed ? [`${count(found.failed)} more had no value in one of the two modes`] : [];
   [...failed, ...found.notes].forEach((note) => find("caveats").append(html("li", {}, note)));
 }
-function advised({ after, mends, tried }) {
+function advised({ after, fixes, tried }) {
   if (after === null) return "no after that was tried; the mode sequential does, in more passes";
-  return html("span", {}, html("code", {}, after), ` makes ${count(mends)} of ${count(tried)} the same`);
+  return html("span", {}, html("code", {}, after), ` makes ${count(fixes)} of ${count(tried)} the same`);
 }
 function run() {
   const told = { ...data.run };

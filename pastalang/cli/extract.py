@@ -624,7 +624,7 @@ def comparison_text(found: Comparison) -> str:
 
 def _advised(advice: Advice) -> str:
     if advice.after is not None:
-        return f"`{advice.after}` makes {advice.mends} of {advice.tried} the same"
+        return f"`{advice.after}` makes {advice.fixes} of {advice.tried} the same"
     return "no `after` that was tried makes them the same; --mode sequential does, in more passes"
 
 

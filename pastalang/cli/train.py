@@ -108,7 +108,7 @@ def refuse_method(method: MethodName, template: Template) -> None:
 
 
 def refuse_mode(method: MethodName, template: Template, mode: TrainingMode, *, is_chosen: bool) -> None:
-    """Raises `Refused` for a mode in which nothing is foretold."""
+    """Raises `Refused` for a mode in which nothing is predicted."""
     if method not in _PROBES:
         return
     if mode is TrainingMode.LOCKSTEP or (mode is TrainingMode.MIXTURE and method is MethodName.PPD):
@@ -128,7 +128,7 @@ def refuse_processes(method: MethodName, *files: Path | None) -> None:
 
 
 def refuse_options_of_others(context: typer.Context, method: MethodName) -> None:
-    """Raises `Refused` for an option that the method would not heed."""
+    """Raises `Refused` for an option that the method would not respect."""
     for option, methods in _ONLY_FOR.items():
         if method not in methods and is_typed(context, option):
             *names, last = (one.value for one in methods)
@@ -175,7 +175,7 @@ class TrainSettings:
         typer.Argument(
             help="hpd: decode the values of a JSON answer in parallel. pasta, apar: open threads in auto(...). "
             "bonbon: prefer the best of sampled answers with threads. ppd: prompt tokens, for fewer passes. "
-            "space: as hpd, pasta or apar, and the weights learn to foretell tokens, for fewer passes."
+            "space: as hpd, pasta or apar, and the weights learn to predict tokens, for fewer passes."
         ),
     ]
     model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")]
@@ -277,7 +277,7 @@ class TrainSettings:
     temperature: Annotated[
         float | None, typer.Option(min=0.0, max=100.0, help="ppd: of these answers. Default: as the program says.")
     ] = None
-    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd, space: how many tokens are foretold.")] = 3
+    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd, space: how many tokens are predicted.")] = 3
     ensemble: Annotated[int, typer.Option(min=1, max=100, help="ppd: prompt tokens for each of them, averaged.")] = 1
     plain: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="space: the share of rows that are shown without masks.")
@@ -572,11 +572,11 @@ def train_ppd(given: TrainSettings, settings: Settings, program: Program) -> Non
     training = PromptTraining(
         given.distances, given.ensemble, temperature=given.temperature, samples=given.samples or 1
     )  # fmt: skip
-    foretelling = replace(
+    predicting = replace(
         settings, weight_decay=0.0, precision=Precision.FLOAT32, warmup_steps=given.warm_up or 0, judge_every=100
     )
     job = PromptJob(
-        program, given.model, given.data_rows, given.out, training, foretelling, template=given.template,
+        program, given.model, given.data_rows, given.out, training, predicting, template=given.template,
         mode=Mode(given.mode.value), rows=given.rows, length=given.length or 512, device=given.device,
         overwrite=given.overwrite, options=given.repeated, logs=tuple(given.log or ()),
     )  # fmt: skip

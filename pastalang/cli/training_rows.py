@@ -537,7 +537,7 @@ def _losses_text(fields: Sequence[FieldLosses], rows: int, own: int, least: floa
         lines.append(f"nothing to wait for: {', '.join(free)}")
     advised = [one.advice for one in fields if one.advice is not None]
     if advised:
-        lines += ["", "what would mend it, as decoded"]
+        lines += ["", "what would fix it, as decoded"]
         lines += _columns([(f"  {one.after}", f"{one.now:.2f} nats a value, then {one.then:.2f}") for one in advised])
     elif losing:
         lines += ["", "no `after` makes a field likelier as it is decoded"]

@@ -49,7 +49,7 @@ def after_join(position: int, highest_seen: int, overrun: Overrun) -> int:
     Announced too long, a gap remains. Announced too short:
       continue  one past everything that it sees, so that no two visible tokens share a position
       paper     at its own counter, whatever the branches did: positions may then repeat
-      cap       at its own counter, which nothing can have passed; overlapping branches are passed all the same
+      cap       at its own counter, which nothing can have passed; overlapping branches are passed anyway
     """
     match overrun:
         case Overrun.PAPER:

@@ -103,7 +103,7 @@ class Loop:
     def _changing(self) -> Iterator[_Change]:
         """A turn in which requests and their memory change.
 
-        What is raised inside all the same (a second Ctrl-C, an exception from another thread, a mistake of ours) leaves
+        What is raised inside anyway (a second Ctrl-C, an exception from another thread, a mistake of ours) leaves
         them half changed: the scheduler then starts its requests again.
         """
         with self.turn() as interrupts:

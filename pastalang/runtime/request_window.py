@@ -82,7 +82,7 @@ class RequestWindow:
         except PastaError as problem:
             self._ended[number] = problem
             return
-        except Exception as problem:  # a tokenizer or a mistake of ours: other requests go on all the same
+        except Exception as problem:  # a tokenizer or a mistake of ours: other requests go on anyway
             self._ended[number] = RunError(f"internal error: {type(problem).__name__}: {problem}")
             return
         self._running[number] = request

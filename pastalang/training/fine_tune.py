@@ -25,7 +25,7 @@ from pastalang.training.data import FEWEST, Reading, Row, held_out
 from pastalang.training.errors import BadData, BadRow, leave_out_or_refuse
 from pastalang.training.evaluation import BATCH as EVALUATION_BATCH
 from pastalang.training.evaluation import Evaluation, Score
-from pastalang.training.memory import Forecast, Shape, Unforeseen, forecast, give_back_freed_memory
+from pastalang.training.memory import Forecast, NoForecast, Shape, forecast, give_back_freed_memory
 from pastalang.training.method import Method, OnDone, Recording, Variants, record_rows
 from pastalang.training.model_files import Base, Lora, read_base, save
 from pastalang.training.probe_lines import table
@@ -102,7 +102,7 @@ class Reporter:
 class Dataset:
     """What is trained on and what is validated with. `settings` are those of the job, with its epochs as steps.
 
-    `asked`: rows that show what `masks` foretell.
+    `asked`: rows that show what `masks` predict.
     """
 
     base: Base
@@ -240,7 +240,7 @@ def _summary(
     )
 
 
-def needed_memory(job: Job, dataset: Dataset, processes: Processes = ALONE) -> Forecast | Unforeseen | None:
+def needed_memory(job: Job, dataset: Dataset, processes: Processes = ALONE) -> Forecast | NoForecast | None:
     """What each process of the run will need. None: the model is too small for that to matter."""
     settings, base = job.settings, dataset.base
     make = partial(base.without_weights, job.lora, settings.precision)
@@ -258,7 +258,7 @@ def needed_memory(job: Job, dataset: Dataset, processes: Processes = ALONE) -> F
     except PastaError:
         raise
     except Exception as problem:  # a model may look at values, which these tensors do not have
-        return Unforeseen(type(problem).__name__)
+        return NoForecast(type(problem).__name__)
 
 
 def _identity(job: Job, dataset: Dataset, model: Any) -> dict[str, str]:

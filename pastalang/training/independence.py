@@ -286,7 +286,7 @@ def _lost(waits: Sequence[Wait], gains: Scores) -> Lost:
 
 
 def _fewest(field: _Field, now: Scores, whole: Scores, least: float) -> list[Wait]:
-    """Waits that mend what is lost: one after another the best, as long as each is worth it.
+    """Waits that fix what is lost: one after another the best, as long as each is worth it.
 
     What only several fields together say is found from the other end: all waits, without those that add nothing.
     """

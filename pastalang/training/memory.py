@@ -156,14 +156,14 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Unforeseen:
+class NoForecast:
     """The model cannot take a step without contents; `problem` is the name of what it raised."""
 
     problem: str
     is_scarce: bool = True
 
     def __str__(self) -> str:
-        return f"memory: cannot be foreseen for this model ({self.problem})"
+        return f"memory: cannot be estimated for this model ({self.problem})"
 
 
 def forecast(

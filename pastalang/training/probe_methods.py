@@ -1,15 +1,15 @@
-"""Weights and tokens that foretell what the model says next but one, and further on, so that decoding saves passes.
+"""Weights and tokens that predict what the model says next but one, and further on, so that decoding saves passes.
 
 ppd     prompt tokens: embeddings, trained on frozen weights. The weights are copied as they are, and `ppd.safetensors`
         is written next to them
             inputs ── the model's own answers ── what it said at each place ── prompt tokens ── how often they are right
-space   the weights are taught to foretell at masked places, next to what the model is taught anyway (SAR-SFT)
+space   the weights are taught to predict at masked places, next to what the model is taught anyway (SAR-SFT)
             row            a b c d e f g      the tokens that other methods teach, with the same labels
             cut after c    M M M              masks in the places of d, e, f: they learn to say e, f, g
 
 A mask sees what its host sees, its host, and the masks before it of its own group, as a probe does in decoding. Nothing
 else sees it, so a row teaches all of its tokens and several groups of masks at once. The masks share one embedding,
-which is trained with the weights and kept next to them in `space.safetensors`. No answer changes: what is foretold is
+which is trained with the weights and kept next to them in `space.safetensors`. No answer changes: what is predicted is
 guessed (`drafts`), and only saves passes if it is right.
 """
 
@@ -88,7 +88,7 @@ _FEWEST: Final = 4  # lines; with fewer, all of them train and judge
 
 @dataclass(frozen=True, slots=True)
 class PromptTraining:
-    """`distances`: how many tokens are foretold; `ensemble`: embeddings at each, whose logits are averaged; `decay`:
+    """`distances`: how many tokens are predicted; `ensemble`: embeddings at each, whose logits are averaged; `decay`:
     how much less a distance counts than the one before it. `temperature`: of the model's own answers, None: as the
     program says; `samples`: answers to each row."""
 
@@ -136,9 +136,9 @@ def train_prompt_tokens(
     length = max(job.length, *(len(row) for row in rows)) if rows else job.length
     lines = lines_of(rows, length=length, distances=job.training.distances)
     if not lines:
-        raise BadData("no answer of the model has two tokens that follow one another: there is nothing to foretell")
+        raise BadData("no answer of the model has two tokens that follow one another: there is nothing to predict")
     hosts = sum(len(line.hosts) for line in lines)
-    report(f"{counted(len(rows), 'answer')} of the model, {hosts:,} places to foretell from, {len(lines)} lines")
+    report(f"{counted(len(rows), 'answer')} of the model, {hosts:,} places to predict from, {len(lines)} lines")
     run = _Run(job, base, plan, lines, length, report, live)
     return run.all(identity, is_stopped)
 
@@ -324,15 +324,15 @@ class _Run:
 # ── masks ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-ASKED: Final = 64  # rows that the model answers to see what it foretells
+ASKED: Final = 64  # rows that the model answers to see what it predicts
 _SEEN: Final = 1024  # embeddings that the one of the mask token is drawn like
-_FORETOLD: Final = 0.1  # a token that masks foretell counts as much as so much F1
+_PREDICTED: Final = 0.1  # a token that masks predict counts as much as so much F1
 _MODULE: Final = "mask_token"  # in the model while it is trained
 
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """`distances`: the masks of a group, each of which foretells a token. A row is shown as it is with the chance
+    """`distances`: the masks of a group, each of which predicts a token. A row is shown as it is with the chance
     `plain`, else with groups of masks after `cuts` of its tokens, drawn at random each time."""
 
     distances: int = 3
@@ -380,7 +380,7 @@ def masks_of(method: Method, base: Base, seed: int) -> Masks | None:
 
 
 class Masks:
-    """The masks of a run: in lines, in the model, and what they foretell."""
+    """The masks of a run: in lines, in the model, and what they predict."""
 
     def __init__(self, method: SemiAutoregressive, base: Base, seed: int) -> None:
         self._masking, self._method, self._seed = method.masking, method, seed
@@ -398,7 +398,7 @@ class Masks:
         return len(line) * self._masking.cuts * self._masking.distances
 
     def _cut(self, row: TrainingRow, chance: np.random.Generator) -> TrainingRow:
-        """In lock-step nothing is guessed, so nothing has to be foretold."""
+        """In lock-step nothing is guessed, so nothing has to be predicted."""
         if row.mode is Mode.LOCKSTEP:
             return row
         hosts = Hosts(row, self._masking.distances)
@@ -438,10 +438,10 @@ class Masks:
         with with_probe_tokens(model, batch.tokens, rows, self._vocabulary) as tokens:
             yield replace(batch, tokens=tokens)
 
-    # ── what they foretell ───────────────────────────────────────────────────────────────────────────────
+    # ── what they predict ───────────────────────────────────────────────────────────────────────────────
 
     def accuracy(self, model: Any, evaluation: Evaluation) -> Accuracy:
-        """How often the masks foretell what the model draws, when it answers the rows of an evaluation."""
+        """How often the masks predict what the model draws, when it answers the rows of an evaluation."""
         judged = [name for name in self._method.judged if evaluation.plans[name].mode is not Mode.LOCKSTEP]
         tally = Tally(self._masking.distances)
         was_training = model.training
@@ -456,9 +456,9 @@ class Masks:
 
     def score(self, f1: float, model: Any, evaluation: Evaluation, report: ReportLine) -> float:
         """What the weights of a step are worth, with the masks."""
-        foretold = sum(self.accuracy(model, evaluation).runs)
-        report(f"{foretold:.2f} tokens are foretold in a row")
-        return f1 + _FORETOLD * foretold
+        predicted = sum(self.accuracy(model, evaluation).runs)
+        report(f"{predicted:.2f} tokens are predicted in a row")
+        return f1 + _PREDICTED * predicted
 
     @torch.no_grad()
     def _count(self, model: Any, row: TrainingRow, tally: Tally) -> None:

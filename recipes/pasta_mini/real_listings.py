@@ -5,7 +5,7 @@
 
 A model would soon know a thousand titles by heart. So titles of a category are cut between their values and joined
 anew, which moves values together with the words around them. Then values change places, names are invented, digits
-change, and an attribute whose value was cut out of the title is asked for all the same.
+change, and an attribute whose value was cut out of the title is asked for anyway.
 """
 
 from __future__ import annotations

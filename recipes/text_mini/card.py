@@ -55,7 +55,7 @@ def _lines(found: Mapping[str, Any], made: Made) -> Iterator[str]:
 
 _INTRODUCTION = """
 A small language model that goes on with texts of the kinds below, given their beginnings. It was made to measure how
-far ahead prompt tokens and masks can foretell (docs/drafts.md). It knows nothing else, and is not for use.
+far ahead prompt tokens and masks can predict (docs/drafts.md). It knows nothing else, and is not for use.
 """
 
 _MEASURED = """

@@ -1,4 +1,4 @@
-"""Train a small model on text that is easy to foretell, by kinds, so that ways of foretelling can be judged on it.
+"""Train a small model on text that is easy to predict, by kinds, so that ways of predicting can be judged on it.
 
 documents ── tokenizer ── passages ── head start ── training ── scores of held-out passages and a card
 """
@@ -48,7 +48,7 @@ class Sizes:
     hidden: int = 320
     layers: int = 5
     heads: int = 5
-    examples: int = 400  # passages of each kind, to train with what foretells
+    examples: int = 400  # passages of each kind, to train with what predicts
     exam: int = 100  # held-out passages of each kind
     threads: int = 1  # of the processor
     seed: int = 0

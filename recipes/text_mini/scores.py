@@ -1,4 +1,4 @@
-"""How well a model foretells held-out text, by kind: python -m recipes.text_mini.scores --model FOLDER --data FILE"""
+"""How well a model predicts held-out text, by kind: python -m recipes.text_mini.scores --model FOLDER --data FILE"""
 
 from __future__ import annotations
 

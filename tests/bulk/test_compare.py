@@ -68,7 +68,7 @@ def test_the_field_that_explains_a_difference_is_found_by_trying() -> None:
         ("document 0", '"usd"', '"eur"'), ("B3", '"usd"', '"eur"'),
     ]  # fmt: skip
     assert currency.advice is not None
-    assert (currency.advice.after, currency.advice.mends, currency.advice.tried) == ("currency after country", 2, 2)
+    assert (currency.advice.after, currency.advice.fixes, currency.advice.tried) == ("currency after country", 2, 2)
     assert found.notes == () and Comparison.of_data(json.loads(json.dumps(found.as_data()))) == found
 
 

@@ -45,7 +45,7 @@ def test_the_commands_of_the_page_lead_to_a_model_with_prompt_tokens(folder: Pat
     assert again.exit_code != 0 and "holds a finished run" in again.output
 
 
-def test_the_commands_of_the_page_lead_to_weights_that_foretell(folder: Path) -> None:
+def test_the_commands_of_the_page_lead_to_weights_that_predict(folder: Path) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     [train] = (line for line in lines if line.startswith("pasta train space"))
     row = json.loads(next(line for line in lines if line.startswith('{"title"') and '"value"' in line))

@@ -53,7 +53,7 @@ LIKED = '"",\n}]:.#1tfn- '
 
 
 def probe_tokens(seed: int, hidden: int = 1, *, is_mask: bool = False) -> ProbeTokens:
-    """Random ones, which foretell nothing: at one to three distances, one or two at each, or one for all of them."""
+    """Random ones, which predict nothing: at one to three distances, one or two at each, or one for all of them."""
     noise = torch.Generator().manual_seed(seed)
     distances = 1 + (seed + 2 * is_mask) % 3
     shape = (1, 1, hidden) if is_mask else (distances, 1 + seed % 2, hidden)

@@ -109,7 +109,7 @@ NESTED = pastalang.compile(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_branch_never_waits_for_one_that_waits_for_it(seed: int) -> None:
-    """A child was admitted before the parent whose text it must be fed after, and both waited for ever."""
+    """A child was admitted before the parent whose text it must be fed after, and both waited forever."""
     options = {"seed": seed, "sampling": pastalang.Sampling(temperature=1.0)}
     kind = Weights(Family.LLAMA)
     found = Engine(kind.model(PLENTY), byte_tokenizer(), prefix_cells=0).run(NESTED, {}, **options)

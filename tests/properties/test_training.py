@@ -255,11 +255,11 @@ def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None, fa
     with wide_softmax():
         answer = answer_of(plan.plan, exact(value), inputs, thought=thought_of(source, inputs))
         decoded, masks = decode(plan, inputs, answer, model, None if seed is None else random.Random(seed))
-        together, foretold = trained(row, model, [neighbour])
+        together, predicted = trained(row, model, [neighbour])
     assert decoded.keys() == together.keys()
-    both = masks.keys() & foretold.keys()
-    assert 2 * len(both) >= len(foretold) or mode is Mode.LOCKSTEP  # decisions have no masks, and lock-step has none
-    assert all((masks[place] - foretold[place]).abs().max() < TOLERANCE for place in both)
+    both = masks.keys() & predicted.keys()
+    assert 2 * len(both) >= len(predicted) or mode is Mode.LOCKSTEP  # decisions have no masks, and lock-step has none
+    assert all((masks[place] - predicted[place]).abs().max() < TOLERANCE for place in both)
     for name, logits in decoded.items():
         assert torch.stack(logits).shape == torch.stack(together[name]).shape
         assert (torch.stack(logits) - torch.stack(together[name])).abs().max() < TOLERANCE

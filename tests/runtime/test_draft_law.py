@@ -37,7 +37,7 @@ SAMPLINGS = (
 
 
 def score(token: FedToken) -> Any:
-    """Goes by the last letter. A probe foretells as if there were none."""
+    """Goes by the last letter. A probe predicts as if there were none."""
     logits = np.full(VOCABULARY, -60.0)
     logits[[*LETTERS]] = ROWS[LETTERS.index(token.token) if token.token in LETTERS else -1]
     return logits

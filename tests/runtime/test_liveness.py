@@ -1,4 +1,4 @@
-"""Nobody waits for ever: whatever the memory, the company and the pauses, a run ends in an answer or an error."""
+"""Nobody waits forever: whatever the memory, the company and the pauses, a run ends in an answer or an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ assistant text """
 
 
 class Impatient:
-    """Who may move is drawn; whoever asks too often has waited for ever."""
+    """Who may move is drawn; whoever asks too often has waited forever."""
 
     def __init__(self, seed: int, share: float) -> None:
         self.chance = random.Random(seed)

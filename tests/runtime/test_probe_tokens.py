@@ -38,7 +38,7 @@ MASK = ProbeTokens(torch.zeros(1, 1, 1), Accuracy.unknown(3))  # the same at eac
 
 
 def by_position(token: FedToken) -> list[float]:
-    """The next token depends on the position only, so a probe foretells it as well as the token would."""
+    """The next token depends on the position only, so a probe predicts it as well as the token would."""
     logits = [0.0] * VOCABULARY
     logits[97 + token.position * 7 % 24] = 9.0
     return logits
@@ -54,7 +54,7 @@ def run(
 
 @pytest.mark.parametrize("ahead", [SURE, MASK])
 @pytest.mark.parametrize("sampling", [None, Sampling(temperature=1.0)])
-def test_what_probes_foretell_is_drawn_in_fewer_passes(sampling: Sampling | None, ahead: ProbeTokens) -> None:
+def test_what_probes_predict_is_drawn_in_fewer_passes(sampling: Sampling | None, ahead: ProbeTokens) -> None:
     plain, _ = run(sampling=sampling, ahead=ahead)
     drafted, _ = run(sampling=sampling, drafts=12, ahead=ahead)
     assert drafted.text == plain.text
@@ -90,7 +90,7 @@ def test_masks_see_those_of_their_own_group_and_the_candidates_before_it() -> No
     assert not any(other.token == VOCABULARY for one in model.fed if one.token < VOCABULARY for other in one.sees)
 
 
-def test_what_is_sampled_is_foretold_by_the_key_that_samples_it() -> None:
+def test_what_is_sampled_is_predicted_by_the_key_that_samples_it() -> None:
     """Each of 24 letters is about as likely, so a guess would mostly be wrong if it were not drawn as the token is."""
 
     def score(token: FedToken) -> list[float]:
@@ -113,7 +113,7 @@ def test_no_probe_without_drafts_and_none_in_lock_step(options: dict[str, Any], 
 
 
 @pytest.mark.parametrize(("seconds", "is_worth_it"), [(0.0, True), (0.5, True), (10.0, False)])
-def test_what_takes_longer_to_read_than_it_saves_is_not_foretold(seconds: float, is_worth_it: bool) -> None:
+def test_what_takes_longer_to_read_than_it_saves_is_not_predicted(seconds: float, is_worth_it: bool) -> None:
     """A pass takes a second, and a probe is nearly always right: it saves up to three passes."""
     model = FakeModel(by_position, vocabulary=VOCABULARY)
     model.probe_tokens = SURE
@@ -145,7 +145,7 @@ def test_what_takes_longer_to_read_than_it_saves_is_not_foretold(seconds: float,
 
 
 def test_probes_whose_second_guess_is_right_go_on_being_fed() -> None:
-    """The likeliest token that they foretell never is."""
+    """The likeliest token that they predict never is."""
 
     def score(token: FedToken) -> list[float]:
         logits = by_position(token)
@@ -164,7 +164,7 @@ def test_probes_whose_second_guess_is_right_go_on_being_fed() -> None:
     assert runs[-1].forward_passes < plain.forward_passes / 2
 
 
-def test_probes_that_foretell_nothing_worth_guessing_are_given_up() -> None:
+def test_probes_that_predict_nothing_worth_guessing_are_given_up() -> None:
     """Each token is as likely as any other, so no guess of theirs is ever fed."""
 
     def score(token: FedToken) -> list[float]:
@@ -181,7 +181,7 @@ def test_probes_that_foretell_nothing_worth_guessing_are_given_up() -> None:
 
 
 @pytest.mark.parametrize(("probability", "other"), [(0.06, 0.005), (0.3, 0.15), (0.95, 0.6)])
-def test_a_foretold_token_is_not_judged_by_others_that_are_less_likely(probability: float, other: float) -> None:
+def test_a_predicted_token_is_not_judged_by_others_that_are_less_likely(probability: float, other: float) -> None:
     chances = Chances(lambda distance, bucket: SURE.accuracy.by_chance[distance][bucket])
     before = chances.of(kind_of(1, probability))
     wrong = Node(Guess(5, FROM_BRANCH, 0.1, kind_of(1, other)), cell=CellId(0), position=0, row=0)

@@ -1,4 +1,4 @@
-"""Adapters next to weights in 4 bits: what is trained is what is saved, and its memory is foreseen."""
+"""Adapters next to weights in 4 bits: what is trained is what is saved, and its memory is estimated."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_what_is_saved_computes_what_was_trained(model: str, tmp_path: Path) -> 
 
 @needs_packages
 @pytest.mark.parametrize("precision", [Precision.MIXED, Precision.BFLOAT16])
-def test_their_memory_is_foreseen(model: str, tmp_path: Path, precision: Precision) -> None:
+def test_their_memory_is_estimated(model: str, tmp_path: Path, precision: Precision) -> None:
     config = LlamaConfig(
         vocab_size=300, hidden_size=512, intermediate_size=1280, num_hidden_layers=2, num_attention_heads=4,
         max_position_embeddings=512, tie_word_embeddings=True,
@@ -95,18 +95,18 @@ def test_their_memory_is_foreseen(model: str, tmp_path: Path, precision: Precisi
     LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(model)
     base, lora = read_base(model), Lora(4, is_four_bit=True)
     settings = replace(SETTINGS, steps=2, precision=precision)
-    foreseen = step_bytes(
+    expected = step_bytes(
         lambda: base.without_weights(lora, precision), Shape(2, 96, 40), settings, torch.device("cpu")
     )
     real, counter = base.load(device="cpu", seed=0, lora=lora, precision=precision), _Counter()
     counter.hold([*real.parameters(), *real.buffers(), *real.state_dict().values()])
     with counter:
         train(real, batch, settings, tmp_path / "run", identity={}, report=silent)
-    assert foreseen == pytest.approx(counter.peak, rel=0.1)
+    assert expected == pytest.approx(counter.peak, rel=0.1)
     whole = step_bytes(
         lambda: base.without_weights(Lora(4), precision), Shape(2, 96, 40), settings, torch.device("cpu")
     )
-    assert foreseen < whole - 5e6
+    assert expected < whole - 5e6
 
 
 def test_without_their_packages_they_are_refused_by_name(model: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The memory of a step is foreseen without weights. Precision and checkpointing do not change what is learnt."""
+"""The memory of a step is estimated without weights. Precision and checkpointing do not change what is learnt."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def batch(number: int) -> Batch:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize("precision", Precision)
-def test_what_is_foreseen_is_what_the_tensors_of_a_real_step_take(
+def test_what_is_estimated_is_what_the_tensors_of_a_real_step_take(
     precision: Precision, checkpointing: bool, tmp_path: Path
 ) -> None:
     settings = replace(SETTINGS, precision=precision, checkpointing=checkpointing, steps=2)
-    foreseen = step_bytes(lambda: model(wide=4), Shape(2, 96, 40), settings, CPU)
+    expected = step_bytes(lambda: model(wide=4), Shape(2, 96, 40), settings, CPU)
     counter = _Counter()
     with counter:
         real = model(wide=4)
         train(real, batch, settings, tmp_path, identity={}, report=lambda _: None)
     # The first weights, in float32, and those at the end are more than a step needs if the model is rounded in between.
-    assert foreseen == pytest.approx(counter.peak, rel=0.05)
+    assert expected == pytest.approx(counter.peak, rel=0.05)
 
 
 def test_checkpointing_changes_memory_and_no_bit_of_the_weights(tmp_path: Path) -> None:
@@ -108,18 +108,18 @@ def test_small_steps_are_not_lost_in_bfloat16_and_an_interrupted_run_equals_an_u
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # of peft itself
 @pytest.mark.parametrize("precision", [Precision.MIXED, Precision.BFLOAT16])
-def test_adapters_take_what_is_foreseen_and_frozen_weights_stay_small(precision: Precision, tmp_path: Path) -> None:
+def test_adapters_take_what_is_estimated_and_frozen_weights_stay_small(precision: Precision, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="LoRA needs peft")
     folder = tmp_path / "model"
     model(wide=4).to(torch.bfloat16).save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
     base, settings = read_base(str(folder)), replace(SETTINGS, precision=precision, steps=2)
-    foreseen = step_bytes(lambda: base.without_weights(Lora(4), precision), Shape(2, 96, 40), settings, CPU)
+    expected = step_bytes(lambda: base.without_weights(Lora(4), precision), Shape(2, 96, 40), settings, CPU)
     real, counter = base.load(device="cpu", seed=0, lora=Lora(4), precision=precision), _Counter()
     counter.hold([*real.parameters(), *real.buffers()])
     with counter:
         train(real, batch, settings, tmp_path / "run", identity={}, report=lambda _: None)
-    assert foreseen == pytest.approx(counter.peak, rel=0.1)
+    assert expected == pytest.approx(counter.peak, rel=0.1)
     frozen = {one.dtype for one in real.parameters() if not one.requires_grad}
     assert frozen == {torch.float32 if precision is Precision.MIXED else torch.bfloat16}
     assert {one.dtype for one in real.parameters() if one.requires_grad} == {torch.float32}
@@ -169,7 +169,7 @@ def test_freed_memory_is_given_back_only_if_memory_is_scarce(
 
 @pytest.mark.long
 @pytest.mark.parametrize("is_scarce", [True, False])
-def test_the_memory_of_a_process_is_what_was_foreseen(is_scarce: bool, tmp_path: Path) -> None:
+def test_the_memory_of_a_process_is_what_was_estimated(is_scarce: bool, tmp_path: Path) -> None:
     """A model of 60 million weights, trained by the command. Where memory is plenty, a quarter more may be kept."""
     config = LlamaConfig(
         vocab_size=32_000, hidden_size=640, intermediate_size=1760, num_hidden_layers=8, num_attention_heads=10,
@@ -190,7 +190,7 @@ def test_the_memory_of_a_process_is_what_was_foreseen(is_scarce: bool, tmp_path:
     found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     [line] = [line for line in found.stdout.splitlines() if line.startswith("memory:")]
     [peak] = [int(line.split()[1]) for line in found.stdout.splitlines() if line.startswith("peak")]
-    # Libraries that a step loads are not foreseen. They are a tenth of this model, and nothing to a larger one.
+    # Libraries that a step loads are not in the estimate. They are a tenth of this model, and nothing to a larger one.
     needed = float(line.split()[3]) * 1e9
     is_kept = not is_scarce and needed < peak < 1.25 * needed + 0.3e9
     assert is_kept or peak == pytest.approx(needed, rel=0.1, abs=0.3e9)

@@ -139,8 +139,8 @@ def test_weights_that_stay_as_they_are_are_trained_for_no_tags(tmp_path: Path) -
     assert note is not None and note.threads is None and set(note.modes) == set(Mode)
 
 
-def test_without_two_tokens_in_a_row_there_is_nothing_to_foretell(tmp_path: Path) -> None:
+def test_without_two_tokens_in_a_row_there_is_nothing_to_predict(tmp_path: Path) -> None:
     toy(tmp_path / "model")
     short = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n')
-    with pytest.raises(BadData, match="nothing to foretell"):
+    with pytest.raises(BadData, match="nothing to predict"):
         train_prompt_tokens(job_of(tmp_path, "out", program=short), report=lambda _: None)

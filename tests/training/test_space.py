@@ -204,7 +204,7 @@ def test_a_run_that_begins_anew_leaves_no_token_of_the_run_before(tmp_path: Path
     assert pastalang.Engine.load(tmp_path / "out").model.probe_tokens is None
 
 
-def test_forced_tokens_are_not_foretold() -> None:
+def test_forced_tokens_are_not_predicted() -> None:
     row = row_of(
         'template t(x: text)\nuser """{x}"""\nassistant text """{a: "tv" | "phone"}{b: string(max=4)}"""\n',
         {"x": ""}, {"a": "phone", "b": "ok"},

@@ -1,7 +1,7 @@
 """The slow and obvious way to say what each token sees: a list of tokens instead of a table of cells.
 
 Tests compare `Views` with it, and models without a KV cache (the reference, the fakes) build on it. It keeps every
-token for ever and compares tokens by identity, so a reused cell cannot confuse it.
+token forever and compares tokens by identity, so a reused cell cannot confuse it.
 """
 
 from __future__ import annotations

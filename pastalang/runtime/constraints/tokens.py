@@ -332,7 +332,7 @@ class Tokens:
         return found
 
     def cached(self, key: object, make: Callable[[], T]) -> T:
-        """The result of `make`, cached by its key for ever."""
+        """The result of `make`, cached by its key forever."""
         if key not in self.kept:
             self.kept[key] = make()
         found: T = self.kept[key]

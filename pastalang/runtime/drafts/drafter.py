@@ -1,7 +1,7 @@
 """The engine's drafter: guesses from everything that it knows, and how many of them a step is worth.
 
 look-up          what the branch sees, what its field held before
-probes           what those of the step before foretold, if the model has prompt tokens or a mask token
+probes           what those of the step before predicted, if the model has prompt tokens or a mask token
 the budget       which of these guesses are fed, and after which of them probes
 """
 
@@ -25,19 +25,19 @@ from pastalang.runtime.scheduler.draft_tree import DraftTree, Guess
 from pastalang.runtime.scheduler.request import RequestState
 
 _SKIPPED = 50  # steps without trees before they are tried again
-_TRIED = 2  # steps more, with probes: what one step foretells is guessed in the next
+_TRIED = 2  # steps more, with probes: what one step predicts is guessed in the next
 _STEPS = 32  # whose times are remembered
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many trees; what was learned, like so many at most
 
 
 class EngineDrafter:
-    """`costs` says what more tokens cost. `ahead`: what probes foretell, if the model has any."""
+    """`costs` says what more tokens cost. `ahead`: what probes predict, if the model has any."""
 
     def __init__(self, vocabulary: Vocabulary, clock: Callable[[], float], ahead: ProbeDrafts | None = None) -> None:
         self._clock = clock
         self.costs: StepCosts | None = None  # until they are measured
         self._began: float | None = None  # when the step began
-        self._thought = 0.0  # seconds that the step took to think of guesses and to read what probes foretold
+        self._thought = 0.0  # seconds that the step took to think of guesses and to read what probes predicted
         self._thought_of = 0  # trees
         self._around: deque[tuple[int, float]] = deque(maxlen=_STEPS)  # (draws, seconds)
         self._tree_seconds: deque[float] = deque(maxlen=_STEPS)
@@ -110,7 +110,7 @@ class EngineDrafter:
         self._trees += trees
 
     def look(self, logits: torch.Tensor, probed: Sequence[tuple[DraftTree, Sequence[Sequence[int]]]]) -> None:
-        """Read what the probes of a step foretell, once all of its tokens are drawn."""
+        """Read what the probes of a step predict, once all of its tokens are drawn."""
         if self._ahead is not None and probed:
             began = self._now()
             self._ahead.look(logits, probed)
@@ -134,7 +134,7 @@ class EngineDrafter:
         tree.copy_from(self._texts)
         tree.remember()
         if self._ahead is not None:
-            tree.foresee(self._ahead.foretold(branch))
+            tree.propose(self._ahead.predicted(branch))
         return tree.guesses
 
 

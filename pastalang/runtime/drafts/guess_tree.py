@@ -5,7 +5,7 @@ Most extracted values are copied from the prompt, and most others have been writ
     from the text after the longest matches of the value so far      "Panasonic |Viera 42|"
     from values that the field held before                           |null|
     from a value's end into the text that follows                    "Viera|", "size": |4
-    from what probes foretold                                        a │foretold │token
+    from what probes predicted                                        a │predicted │token
 
 as far as the type of the value allows it.
 """
@@ -20,7 +20,7 @@ from pastalang.plan.machine import Cursor, Draw, Feed
 from pastalang.plan.plan import Hole, Text
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
-from pastalang.runtime.drafts.probed import FORETOLD, Foretold, distance_and_bucket, kind_of
+from pastalang.runtime.drafts.probed import PREDICTED, Predicted, distance_and_bucket, kind_of
 from pastalang.runtime.drafts.texts import LONGEST, Texts
 from pastalang.runtime.drafts.values import END, Values
 from pastalang.runtime.encoder import Encoder
@@ -34,12 +34,12 @@ _UNLIKELY = 0.08  # guesses of a smaller chance, all before them right, are not 
 _RARE = 0.02  # the same where a number of guesses is asked for, whatever they cost
 _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the length of the match, before any is seen
 _NEXT = 0.85  # of a later one, if the one before it was right
-_FORESEEN = 24  # guesses of a tree after which no more are foreseen
+_PROPOSED = 24  # guesses of a tree after which no more are proposed
 _ENDS = 0.3  # that a value ends where it may
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what was learned, like so many at most
 
 # Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth. From
-# `FORETOLD` on: one that was foretold, by its distance and its probability.
+# `PREDICTED` on: one that was predicted, by its distance and its probability.
 _COPY, _SECOND_COPY, _END, _REMEMBERED = 0, 100, 200, 300
 
 
@@ -106,14 +106,14 @@ class GuessTree:
             else:
                 self._go_on_as_before(hole.field.path, (*begun, *fed), parent, self._after)
 
-    def foresee(self, foretold: Sequence[Sequence[Foretold]]) -> None:
-        """The likeliest of the foretold tokens, each after the likeliest before it."""
+    def propose(self, predicted: Sequence[Sequence[Predicted]]) -> None:
+        """The likeliest of the predicted tokens, each after the likeliest before it."""
         least = _UNLIKELY if self._branch.drafts == "auto" else _RARE
         heap = [(-1.0, 0, FROM_BRANCH, 0)]
-        ways = [self._hole.copy_for_probe()] if foretold else []
-        while heap and ways and len(self.guesses) < _FORESEEN:
+        ways = [self._hole.copy_for_probe()] if predicted else []
+        while heap and ways and len(self.guesses) < _PROPOSED:
             reached, number, parent, depth = heappop(heap)
-            for token, distance, probability in foretold[depth] if depth < len(foretold) else ():
+            for token, distance, probability in predicted[depth] if depth < len(predicted) else ():
                 kind = kind_of(distance, probability)
                 chance = self._chances.of(kind)
                 if -reached * chance < least:
@@ -201,10 +201,10 @@ _TextAfter = tuple[tuple[int, ...], Hole, Cursor]
 
 
 class Chances:
-    """How often guesses of a kind are right. `foretold`: what is believed by distance and bucket of probability."""
+    """How often guesses of a kind are right. `predicted`: what is believed by distance and bucket of probability."""
 
-    def __init__(self, foretold: Callable[[int, int], float] | None = None) -> None:
-        self._foretold = foretold
+    def __init__(self, predicted: Callable[[int, int], float] | None = None) -> None:
+        self._predicted = predicted
         self._right: defaultdict[int, float] = defaultdict(float)
         self._judged: defaultdict[int, float] = defaultdict(float)
 
@@ -227,9 +227,9 @@ class Chances:
 
     def _belief(self, kind: int) -> float:
         """The chance of a guess of a kind before any was seen."""
-        if kind >= FORETOLD:
-            assert self._foretold is not None, "something was foretold"
-            return self._foretold(*distance_and_bucket(kind))
+        if kind >= PREDICTED:
+            assert self._predicted is not None, "something was predicted"
+            return self._predicted(*distance_and_bucket(kind))
         match, depth = divmod(kind % 100, DEEPEST)
         if kind >= _END:
             return _ENDS

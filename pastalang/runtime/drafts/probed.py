@@ -1,10 +1,10 @@
-"""Probes as a source of guesses: what the logits of prompt tokens or of the mask token foretold, and how far it can be
+"""Probes as a source of guesses: what the logits of prompt tokens or of the mask token predicted, and how far it can be
 trusted.
 
-step 1     … a │ t1 t2 t3         draws b from the logits of a; t1, t2, t3 foretell c, d, e
+step 1     … a │ t1 t2 t3         draws b from the logits of a; t1, t2, t3 predict c, d, e
 step 2     … a b │ c d e │ t1 …   b draws c? then c draws d? …
 
-Where tokens are sampled, what is foretold is sampled too, with the random key of the draw that it is a guess of. So the
+Where tokens are sampled, predictions are sampled too, with the random key of the draw that they are a guess of. So the
 two nearly always agree if the distributions do.
 """
 
@@ -25,14 +25,14 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import DraftTree
 from pastalang.runtime.scheduler.sample_request import draw_key, sampling_of
 
-FORETOLD: Final = 400  # the first kind of guesses that were foretold
+PREDICTED: Final = 400  # the first kind of guesses that were predicted
 LIKELIEST = 8  # tokens that are considered at each distance
 _TRUST, _MEMORY = 32, 512  # what training measured counts like so many steps; what was seen, like so many at most
 _WORTH = 0.05  # the probability from which on a runner-up is worth guessing
 _ROOM = 64  # positions that have to be left before the model's last one
 
 
-class Foretold(NamedTuple):
+class Predicted(NamedTuple):
     """A token at a distance, 0 for the next draw that is not known yet, and its probability by the probes."""
 
     token: int
@@ -41,14 +41,14 @@ class Foretold(NamedTuple):
 
 
 class ProbeDrafts:
-    """What the probes of each branch foretold, until it is known. `vocabulary`: the id of the first probe token."""
+    """What the probes of each branch predicted, until it is known. `vocabulary`: the id of the first probe token."""
 
     def __init__(self, trained: ProbeTokens, vocabulary: int, last_position: int) -> None:
         self._accuracy = trained.accuracy
         self._last_position = last_position
         self._tokens = trained.ids(vocabulary)
-        self._foretold: WeakKeyDictionary[BranchState, _Foretold] = WeakKeyDictionary()
-        self._pending: WeakKeyDictionary[BranchState, list[_Foretold]] = WeakKeyDictionary()  # not judged yet
+        self._predicted: WeakKeyDictionary[BranchState, _Predicted] = WeakKeyDictionary()
+        self._pending: WeakKeyDictionary[BranchState, list[_Predicted]] = WeakKeyDictionary()  # not judged yet
         self._right = defaultdict[int, float](float)
         self._judged = defaultdict[int, float](float)
 
@@ -64,7 +64,7 @@ class ProbeDrafts:
         return Probing(gains, self._tokens)
 
     def look(self, logits: torch.Tensor, probed: Sequence[tuple[DraftTree, Sequence[Sequence[int]]]]) -> None:
-        """Read what the probes of a step foretell. `logits`: (rows, vocabulary)."""
+        """Read what the probes of a step predict. `logits`: (rows, vocabulary)."""
         if not probed:
             return
         mean = torch.stack([logits[rows].float().mean(dim=0) for _, distances in probed for rows in distances])
@@ -78,25 +78,25 @@ class ProbeDrafts:
         likeliest = list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
         for tree, distances in probed:
             here, likeliest = likeliest[: len(distances)], likeliest[len(distances) :]
-            found_here = _Foretold(_first(tree), [list(zip(*one, strict=True)) for one in here])
-            self._foretold[tree.branch] = found_here
+            found_here = _Predicted(_first(tree), [list(zip(*one, strict=True)) for one in here])
+            self._predicted[tree.branch] = found_here
             self._settle(tree.branch)
             self._pending[tree.branch].append(found_here)
 
-    def foretold(self, branch: BranchState) -> list[list[Foretold]]:
+    def predicted(self, branch: BranchState) -> list[list[Predicted]]:
         """Of each token that the branch draws next, the next one first: the likeliest ones."""
-        known = self._foretold.get(branch)
+        known = self._predicted.get(branch)
         if known is None or len(branch.tokens) < known.first:
             return []
         gone = len(branch.tokens) - known.first
         return [
-            [Foretold(token, distance, probability) for token, probability in candidates]
+            [Predicted(token, distance, probability) for token, probability in candidates]
             for distance, candidates in enumerate(known.likeliest)
         ][gone:]
 
     def end(self, branch: BranchState) -> None:
-        """A branch draws no more: what was foretold beyond its end was wrong."""
-        self._foretold.pop(branch, None)
+        """A branch draws no more: what was predicted beyond its end was wrong."""
+        self._predicted.pop(branch, None)
         for known in self._pending.pop(branch, ()):
             self._judge(branch, known)
 
@@ -105,7 +105,7 @@ class ProbeDrafts:
         return self._accuracy.by_chance[distance][bucket]
 
     def _settle(self, branch: BranchState) -> None:
-        """Judge what was foretold of tokens that are all known by now."""
+        """Judge what was predicted of tokens that are all known by now."""
         known = len(branch.tokens)
         pending = self._pending.setdefault(branch, [])
         for one in pending:
@@ -113,7 +113,7 @@ class ProbeDrafts:
                 self._judge(branch, one)
         pending[:] = [one for one in pending if one.first + len(one.likeliest) > known]
 
-    def _judge(self, branch: BranchState, known: _Foretold) -> None:
+    def _judge(self, branch: BranchState, known: _Predicted) -> None:
         """How far the tokens that are worth guessing came true: each of a run that is right saves a pass."""
         drawn, is_right = {one.index for one in branch.drawn[-_ROOM:]}, True
         for distance, candidates in enumerate(known.likeliest):
@@ -134,12 +134,12 @@ def _worth_guessing(candidates: Sequence[tuple[int, float]]) -> set[int]:
 
 
 def _first(tree: DraftTree) -> int:
-    """The number of the token that the first probe foretells: the last confirmed one draws the token before it."""
+    """The number of the token that the first probe predicts: the last confirmed one draws the token before it."""
     return tree.after + len(tree.confirmed) + 1
 
 
 def _as_drawn(logits: torch.Tensor, chances: torch.Tensor, tree: DraftTree) -> torch.Tensor:
-    """The chances (distances, vocabulary) of what is foretold to a branch. If it samples, the largest of a row is that
+    """The chances (distances, vocabulary) of what is predicted to a branch. If it samples, the largest of a row is that
     of the token that its key would draw from the row, and the others say how near they come to it."""
     branch = tree.branch
     sampling = sampling_of(branch)
@@ -152,16 +152,16 @@ def _as_drawn(logits: torch.Tensor, chances: torch.Tensor, tree: DraftTree) -> t
     return drawn / drawn.sum(dim=-1, keepdim=True)
 
 
-class _Foretold(NamedTuple):
-    first: int  # the number of the branch's token that the first distance foretells
+class _Predicted(NamedTuple):
+    first: int  # the number of the branch's token that the first distance predicts
     likeliest: Sequence[Sequence[tuple[int, float]]]
 
 
 def kind_of(distance: int, probability: float) -> int:
-    """Of a guess that was foretold."""
-    return FORETOLD + distance * BUCKETS + bisect_right(EDGES, probability)
+    """Of a guess that was predicted."""
+    return PREDICTED + distance * BUCKETS + bisect_right(EDGES, probability)
 
 
 def distance_and_bucket(kind: int) -> tuple[int, int]:
-    """Of a guess that was foretold."""
-    return divmod(kind - FORETOLD, BUCKETS)
+    """Of a guess that was predicted."""
+    return divmod(kind - PREDICTED, BUCKETS)

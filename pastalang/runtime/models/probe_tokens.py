@@ -113,7 +113,7 @@ def find_probe_tokens(source: str | Path, model: Any) -> ProbeTokens | None:
         return None
     if len(found) > 1:
         raise LoadError(
-            f"{source} holds {' and '.join(kind.file for kind, _ in found)}, and only one of them can foretell what is "
+            f"{source} holds {' and '.join(kind.file for kind, _ in found)}, and only one of them can predict what is "
             "drawn: delete the other"
         )
     [(kind, path)] = found

@@ -230,7 +230,7 @@ class Scheduler:
             yield
         except RunError as error:
             self._fail(request, error)
-        except Exception as problem:  # a guide, a tokenizer or a mistake of ours: other requests go on all the same
+        except Exception as problem:  # a guide, a tokenizer or a mistake of ours: other requests go on anyway
             internal = RunError(f"internal error: {type(problem).__name__}: {problem}", plan=request.plan)
             internal.__cause__ = problem
             self._fail(request, internal)
@@ -274,7 +274,7 @@ class Scheduler:
             self._finish(request)
 
     def _build_step(self) -> Step | None:
-        """If only paused branches could be fed, they are fed all the same: no branch pauses for ever."""
+        """If only paused branches could be fed, they are fed anyway: no branch pauses forever."""
         step = self._try_step(self._schedule_filter)
         if step is None and self._schedule_filter is not None:
             step = self._try_step(None)

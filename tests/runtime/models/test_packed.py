@@ -104,7 +104,7 @@ def test_a_processor_without_kernels_for_bfloat16_computes_unpacked(monkeypatch:
         before = model(ids).logits
         assert pack(model) == 0
         assert torch.equal(model(ids).logits, before)
-    assert pack(toy_model(vocabulary=64)) > 0, "float32 is packed all the same"
+    assert pack(toy_model(vocabulary=64)) > 0, "float32 is packed anyway"
 
 
 @needs_kernels
