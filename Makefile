@@ -28,8 +28,9 @@ demo: install ## let the small model extract attributes from listings, before yo
 examples: install ## check, format-check and plan every example
 	@$(BIN)/python -m examples.check
 
+# A test that hangs fails after a quarter of an hour and shows where every thread stands. The longest takes a minute.
 test: install ## run the tests
-	$(BIN)/python -m pytest -q -n auto --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --timeout=900
 
 test-long: install ## run the properties on many more cases (hours)
 	$(BIN)/python -m pytest -q -n auto -m long --hypothesis-profile=long
