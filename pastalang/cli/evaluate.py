@@ -24,6 +24,7 @@ from pastalang.cli.options import (
     GuessAhead,
     MaxTokens,
     OverrunPolicy,
+    PlacementName,
     Temperature,
     TemplateName,
     TopK,
@@ -36,7 +37,7 @@ from pastalang.cli.options import (
 from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, unwritable, write_file
 from pastalang.cli.process import command
 from pastalang.cli.sources import function_named, plan_of, refuse_second, rows_of
-from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.program.types import Drafts
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class EvaluateSettings:
     template: TemplateName = None
     mode: DecodingMode = Mode.STRICT
     overrun: OverrunPolicy = Overrun.CONTINUE
+    placement: PlacementName = Placement.GAPS
     any_mode: AnyMode = False
     temperature: Temperature = None
     top_p: TopP = None

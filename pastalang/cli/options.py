@@ -9,7 +9,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.limits import MAX_HOLE_TOKENS
-from pastalang.plan.plan import Mode, Overrun
+from pastalang.plan.plan import Mode, Overrun, Placement
 from pastalang.program.types import SAMPLING_BOUNDS, Drafts, Sampling
 from pastalang.runtime.models.source import OWN, Adapter
 from pastalang.values.one_hole import QUOTE_TOKENS
@@ -27,6 +27,10 @@ OverrunPolicy: TypeAlias = Annotated[
         help="Where text goes on after branches that are longer than announced: one past them, at its own count as in "
         "the paper of PASTA, or cap: they are closed before."
     ),
+]
+PlacementName: TypeAlias = Annotated[
+    Placement,
+    typer.Option(help="Where values stand that do not see one another: in gaps one after the other, or dense."),
 ]
 AnyMode: TypeAlias = Annotated[
     bool, typer.Option("--any-mode", help="Allow modes and tags that the model was not trained for.")

@@ -12,13 +12,13 @@ from typing import Annotated, Any, assert_never
 import typer
 
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.options import DecodingMode, MaxTokens, OutputFile, OverrunPolicy, TemplateName
+from pastalang.cli.options import DecodingMode, MaxTokens, OutputFile, OverrunPolicy, PlacementName, TemplateName
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_overwriting, write_file
 from pastalang.cli.process import command
 from pastalang.cli.sources import plan_of, refuse_second
 from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit
-from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.plan.token_bounds import Encoder, Lengths
 
 USUAL_WIDTH, NARROWEST, WIDEST = 96, 56, 160  # columns of a drawing
@@ -42,6 +42,7 @@ class PlanSettings:
     template: TemplateName = None
     mode: DecodingMode = Mode.STRICT
     overrun: OverrunPolicy = Overrun.CONTINUE
+    placement: PlacementName = Placement.GAPS
     max_tokens: MaxTokens = None
     format: Annotated[Format, typer.Option(help="How the plan is drawn. json saves it.")] = Format.TEXT
     tokenizer: Annotated[

@@ -27,6 +27,7 @@ from pastalang.cli.options import (
     GuessAhead,
     MaxTokens,
     OverrunPolicy,
+    PlacementName,
     Temperature,
     TemplateName,
     TopK,
@@ -39,7 +40,7 @@ from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwrita
 from pastalang.cli.process import command
 from pastalang.cli.sources import files_of, plan_of, read_inputs, refuse_second
 from pastalang.errors import TruncationWarning
-from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.choice import note_of, why_no_help
@@ -78,6 +79,7 @@ class RunSettings:
     template: TemplateName = None
     mode: DecodingMode = Mode.STRICT
     overrun: OverrunPolicy = Overrun.CONTINUE
+    placement: PlacementName = Placement.GAPS
     any_mode: AnyMode = False
     temperature: Temperature = None
     top_p: TopP = None

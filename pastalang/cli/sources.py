@@ -20,7 +20,7 @@ from pastalang.diagnostics.render import render_text
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.errors import InputError
 from pastalang.limits import MAX_FILE_BYTES
-from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.program.program import Input, InputKind, InputType, OneOf, Program, Template
 from pastalang.reading import Reading, read_bytes, read_file
 from pastalang.source import Source
@@ -123,8 +123,9 @@ SAVED = ".json"
 
 
 def read_plan(
-    path: Path, *, template: str | None, mode: Mode, max_tokens: int | None = None, overrun: Overrun = Overrun.CONTINUE
-) -> Plan:
+    path: Path, *, template: str | None, mode: Mode, max_tokens: int | None = None, overrun: Overrun = Overrun.CONTINUE,
+    placement: Placement = Placement.GAPS,
+) -> Plan:  # fmt: skip
     """The plan of a program, or a saved plan, which has its own template, mode and limits. Raises `Refused`."""
     file = read_one(path)
     if _is_saved(file):
@@ -132,7 +133,7 @@ def read_plan(
             raise Refused("--max-tokens is for programs: a saved plan has its limits", EXIT_USAGE)
         return _read_saved(file.reading.source)
     program = _checked(file)
-    return build(program, choose_template(program, template), mode, max_tokens, overrun)
+    return build(program, choose_template(program, template), mode, max_tokens, overrun, placement)
 
 
 class PlanningSettings(Protocol):
@@ -146,13 +147,16 @@ class PlanningSettings(Protocol):
     def max_tokens(self) -> int | None: ...
     @property
     def overrun(self) -> Overrun: ...
+    @property
+    def placement(self) -> Placement: ...
 
 
 def plan_of(path: Path, settings: PlanningSettings) -> Plan:
     """`read_plan` with the settings of a command."""
     return read_plan(
-        path, template=settings.template, mode=settings.mode, max_tokens=settings.max_tokens, overrun=settings.overrun
-    )
+        path, template=settings.template, mode=settings.mode, max_tokens=settings.max_tokens, overrun=settings.overrun,
+        placement=settings.placement,
+    )  # fmt: skip
 
 
 def _is_saved(file: ProgramFile) -> bool:
@@ -200,14 +204,15 @@ def _checked(file: ProgramFile) -> Program:
 
 
 def build(
-    program: Program, template: Template, mode: Mode, max_tokens: int | None = None, overrun: Overrun = Overrun.CONTINUE
-) -> Plan:
+    program: Program, template: Template, mode: Mode, max_tokens: int | None = None,
+    overrun: Overrun = Overrun.CONTINUE, placement: Placement = Placement.GAPS,
+) -> Plan:  # fmt: skip
     """Raises `Refused`."""
     from pastalang.plan.build import build_plan
     from pastalang.plan.builder import PlanError
 
     try:
-        return build_plan(template, program, mode=mode, max_tokens=max_tokens, overrun=overrun)
+        return build_plan(template, program, mode=mode, max_tokens=max_tokens, overrun=overrun, placement=placement)
     except PlanError as error:
         line = program.source.place(error.span.start).line
         raise Refused(_explain(error, program.source), EXIT_PROBLEMS, word="plan", line=line) from error

@@ -36,7 +36,7 @@ from pastalang.hosts.servers import SERVERS, Kind, Server, kind_at
 from pastalang.hosts.transport import Patience, Transport
 from pastalang.hosts.turns import Turns, roles_of
 from pastalang.plan.build import build_plan, with_history
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Mode, Placement, Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.answer import answers_of, layout_of
 from pastalang.runtime.answer_parts import FieldResult
@@ -243,6 +243,8 @@ class RemoteEngine:
         options = options_of({name: value for name, value in given.items() if name in OPTIONS})
         if options.retry_below is not None:
             raise Unsupported("`retry_below` needs the confidence of each token: it is for models in this process")
+        if options.placement is not None and Placement(options.placement) is Placement.GAPS:
+            raise Unsupported("a server places values right behind what they see: leave `placement` out")
         plan = self.plan(program, template=options.template, mode=options.mode)
         named = {name: value for name, value in given.items() if name not in OPTIONS}
         check_names(named, [input.name for input in plan.inputs])

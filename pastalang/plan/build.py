@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pastalang.errors import InputError
 from pastalang.limits import ANSWER_POSITIONS, DEFAULT_LIMITS, DefaultLimits
-from pastalang.plan.builder import BranchBody, PlanBuilder
+from pastalang.plan.builder import BranchBody, PlanBuilder, PlanError
 from pastalang.plan.follow_text import with_follow_texts
 from pastalang.plan.liveness import releases_of
 from pastalang.plan.plan import (
@@ -20,6 +20,7 @@ from pastalang.plan.plan import (
     InputText,
     Mode,
     Overrun,
+    Placement,
     Plan,
     Segment,
     Segments,
@@ -48,18 +49,23 @@ def build_plan(
     mode: Mode | str = Mode.STRICT,
     overrun: Overrun | str = Overrun.CONTINUE,
     max_tokens: int | None = None,
+    placement: Placement | str = Placement.GAPS,
 ) -> Plan:
     """Raises `PlanError` where the program asks for something that no plan can give.
 
-    `mode` and `overrun` may be named. `max_tokens` limits the texts whose types set no limit.
+    `mode`, `overrun` and `placement` may be named. `max_tokens` limits the texts whose types set no limit.
     """
     if not isinstance(program, Program) or not isinstance(template, Template):
         raise TypeError(f"a plan is built for a template of a program, not for {template!r:.60} of {program!r:.60}")
     mode, overrun = _named(Mode, "mode", mode), _named(Overrun, "overrun", overrun)
+    placement = _named(Placement, "placement", placement)
     builder = _written(template, program, mode, _default_limits(template, program, max_tokens), overrun)
     bodies = (
         replace(body, segments=without_idle_joins(body.segments, builder.threads)) for body in builder.branches
     )  # fmt: skip
+    if placement is Placement.DENSE:
+        _check_dense(mode, overrun, builder, template)
+        bodies = (replace(body, reserve=0) for body in bodies)
     branches = complete(tuple(bodies), overrun=overrun)
     plan = Plan(
         template=template.name,
@@ -72,9 +78,23 @@ def build_plan(
         source_text=program.source.text,
         history=template.history,
         auto=_auto(template),
+        placement=placement,
     )
     verify(plan)
     return plan
+
+
+def _check_dense(mode: Mode, overrun: Overrun, builder: PlanBuilder, template: Template) -> None:
+    """Refuses what needs gaps: values that see one another as they grow, and room that a text announces."""
+    if mode is Mode.LOCKSTEP:
+        reason = "values in lock-step see one another as they grow, which needs gaps between them"
+    elif overrun is not Overrun.CONTINUE:
+        reason = f"without gaps nothing can be overrun, so there is nothing for `{overrun.value}` to decide"
+    elif builder.threads:
+        reason = "threads that the model opens stand in room that it announces"
+    else:
+        return
+    raise PlanError(f"the placement cannot be dense: {reason}", template.span, help='use `placement="gaps"`')
 
 
 def with_history(plan: Plan, roles: Sequence[Role]) -> Plan:

@@ -249,6 +249,13 @@ class Overrun(Enum):
     CAP = "cap"  # a branch is closed at its reserve, so nothing can overrun
 
 
+class Placement(Enum):
+    """Where a branch stands among those that it does not see."""
+
+    GAPS = "gaps"  # its parent leaves room for it, so that what sees both finds them one after the other
+    DENSE = "dense"  # right behind what it sees: siblings share positions, and a join goes on after the longest
+
+
 class Release(Enum):
     """The earliest moment at which nothing later can see a branch's own tokens."""
 
@@ -303,6 +310,7 @@ class Plan:
     version: int = 1
     history: History | None = None  # messages of an input, which a run adds
     auto: AutoPolicy | None = None  # the whole answer is one text in which the model opens threads
+    placement: Placement = Placement.GAPS
 
     def branch(self, id: BranchId) -> Branch:
         return self.branches[id]

@@ -3,6 +3,7 @@
 gap        a child starts where its parent is; the parent goes on `reserve` further     {"a": ┬──7──┬ ,"b":
 announced  the same, with the length that the author announced                             {async a ~60}
 path       the same with a reserve of 0: child and parent overlap, and never see each other  {async a}
+dense      every reserve is 0: each branch stands right behind what it sees
 after join see `after_join`
 """
 

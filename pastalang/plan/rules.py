@@ -23,7 +23,9 @@ from pastalang.plan.plan import (
     Hole,
     ItemNumber,
     Join,
+    Overrun,
     Place,
+    Placement,
     Plan,
     Release,
     Repeat,
@@ -311,6 +313,8 @@ def positions_never_go_back(plan: Plan) -> Iterator[str]:
     for branch in plan.branches:
         if branch.reserve < 0:
             yield f"{branch.name!r} reserves {branch.reserve} positions"
+        if plan.placement is Placement.DENSE and (branch.reserve or branch.overrun is not Overrun.CONTINUE):
+            yield f"{branch.name!r} has a gap in a dense plan"
 
 
 def values_in_lock_step_fit_their_gaps(plan: Plan) -> Iterator[str]:

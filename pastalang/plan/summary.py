@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pastalang.plan.dependencies import critical_path
-from pastalang.plan.plan import Hole, Plan
+from pastalang.plan.plan import Hole, Placement, Plan
 from pastalang.plan.run_bounds import totals_of
 from pastalang.plan.structure import fields_of
 from pastalang.plan.token_bounds import Lengths
@@ -17,7 +17,8 @@ MOST_BRANCHES = 500  # of a larger plan the passes are left out: a `repr` must n
 
 
 def summarise(plan: Plan) -> str:
-    shown = f"{_cut(plan.template)}, {plan.mode.value}: {_listed(_fields(plan))}"
+    how = plan.mode.value if plan.placement is Placement.GAPS else f"{plan.mode.value}, {plan.placement.value}"
+    shown = f"{_cut(plan.template)}, {how}: {_listed(_fields(plan))}"
     return f"<Plan {shown}\n {', '.join(_figures(plan))}>"
 
 

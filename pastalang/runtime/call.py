@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypedDict, TypeVar
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Mode, Placement, Plan
 from pastalang.program.program import Program, Template
 from pastalang.program.types import ON_TRUNCATED, SAMPLING_BOUNDS, Drafts, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs
@@ -25,6 +25,8 @@ class Options:
 
     template       which template to run, if the program has several
     mode           how values of a JSON answer see one another: "strict", "lockstep", "sequential" (a plan has its own)
+    placement      where values stand that do not see one another: "gaps" or "dense" (a plan has its own). None: as the
+                   engine was loaded
     any_mode       decode in a mode that the weights were not trained for
     seed           two runs with the same seed draw the same tokens
     sampling       for holes and decisions for which the program sets no sampling
@@ -41,6 +43,7 @@ class Options:
 
     template: str | None = None
     mode: str | Mode = Mode.STRICT
+    placement: str | Placement | None = None
     any_mode: bool = False
     seed: int = 0
     sampling: Sampling | None = None
@@ -57,6 +60,7 @@ class DecodingOptions(TypedDict, total=False):
     """The options that `run` and `extract` share, for type checkers and editors. `Options` says what they mean."""
 
     mode: str | Mode
+    placement: str | Placement | None
     any_mode: bool
     seed: int
     sampling: Sampling | None
@@ -223,6 +227,7 @@ def _problems(options: Options) -> list[str]:
         problems.append(f"`template` must be the name of a template, not {template!r}")
     if options.mode not in [*Mode, *(mode.value for mode in Mode)]:
         problems.append(f"`mode` must be {_one_of([mode.value for mode in Mode])}, not {options.mode!r}")
+    problems += check_placement(options.placement)
     seed: object = options.seed
     if isinstance(seed, bool) or not isinstance(seed, int):
         problems.append(f"`seed` must be a whole number, not {seed!r}")
@@ -257,6 +262,13 @@ def check_on_truncated(given: object) -> list[str]:
     if given is None or given in ON_TRUNCATED:
         return []
     return [f"`on_truncated` must be {_one_of(ON_TRUNCATED)}, not {given!r:.60}"]
+
+
+def check_placement(given: object) -> list[str]:
+    """What is wrong with it."""
+    if given is None or given in [*Placement, *(one.value for one in Placement)]:
+        return []
+    return [f"`placement` must be {_one_of([one.value for one in Placement])}, not {given!r:.60}"]
 
 
 def check_drafts(given: object) -> list[str]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Never, TypeVar, Unpack, overload
 
 from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.program.types import Drafts, OnTruncated, Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
@@ -41,6 +41,7 @@ from pastalang.runtime.call import (
     check_many,
     check_names,
     check_on_truncated,
+    check_placement,
     check_seeds,
     check_size,
     merged_inputs,
@@ -126,6 +127,7 @@ class Engine:
         trained_for: TrainingNote | None = None,
         on_truncated: OnTruncated | None = None,
         drafts: Drafts = "off",
+        placement: Placement | str = Placement.GAPS,
         guides: MakeGuide | None = None,
         schedule_filter: ScheduleFilter | None = None,
     ) -> None:
@@ -140,7 +142,7 @@ class Engine:
             check_size("prefix_cells", prefix_cells, minimum=0)
         if limits is not None and not isinstance(limits, Limits):
             raise BadInputs(f"`limits` must be a pastalang.Limits, not {limits!r:.60}")
-        if problems := [*check_on_truncated(on_truncated), *check_drafts(drafts)]:
+        if problems := [*check_on_truncated(on_truncated), *check_drafts(drafts), *check_placement(placement)]:
             raise BadInputs(*problems)
         self.encoder = Encoder(tokenizer)
         check_tokenizer(model, self.encoder)
@@ -160,7 +162,7 @@ class Engine:
         self._vocabulary = Tokens(vocabulary)
         make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
         overrun = Overrun.CONTINUE if trained_for is None else trained_for.overrun
-        self._plans = PlanCache(self.encoder, make_guide, overrun)
+        self._plans = PlanCache(self.encoder, make_guide, overrun, Placement(placement))
         self.loop = Loop(model, self.scheduler, drafter)
         self._numbers = count(1)  # of requests
 
@@ -177,6 +179,7 @@ class Engine:
         packed: bool = True,
         on_truncated: OnTruncated | None = None,
         drafts: Drafts = "off",
+        placement: Placement | str = Placement.GAPS,
         adapter: Adapter = OWN,
         **unknown: Never,
     ) -> Engine:
@@ -187,8 +190,8 @@ class Engine:
         many CPUs and rounds more. Weights loaded onto a CPU are `packed` into the layout that its kernels read fastest;
         a model that you loaded is never changed. A file `pastalang.json` next to the weights names the modes they were
         trained for. `adapter` is the name or the folder of an adapter (LoRA), which is merged into the weights; None
-        loads the bare weights of a model that has an adapter of its own. `on_truncated` and `drafts` apply to calls
-        that do not set them. Raises `LoadError`.
+        loads the bare weights of a model that has an adapter of its own. `on_truncated`, `drafts` and `placement` apply
+        to calls that do not set them. Raises `LoadError`.
         """
         check_load_names(unknown, options=tuple(signature(Engine.load).parameters))
         check_size("cells", cells, minimum=1)
@@ -205,7 +208,7 @@ class Engine:
             engine = Engine(
                 TransformersModel(found.weights, cells=cells, probe_tokens=found.probe_tokens), found.tokenizer,
                 limits=limits, prefix_cells=prefix_cells, trained_for=found.trained_for, on_truncated=on_truncated,
-                drafts=drafts,
+                drafts=drafts, placement=placement,
             )  # fmt: skip
         except MemoryError as problem:
             raise LoadError(f"this machine has no memory for a KV cache of {cells} cells: {problem}") from problem
@@ -222,9 +225,12 @@ class Engine:
         size = f"{model.cells:,} cells, {model.max_position + 1:,} positions, {model.vocabulary:,} tokens"
         return f"<Engine on {model.device} in {model.dtype}: {size}{modes}>"
 
-    def plan(self, program: Runnable, *, template: str | None = None, mode: str | Mode = Mode.STRICT) -> Plan:
+    def plan(
+        self, program: Runnable, *, template: str | None = None, mode: str | Mode = Mode.STRICT,
+        placement: str | Placement | None = None,
+    ) -> Plan:  # fmt: skip
         """The plan that `run` uses; the same object for the same program. Raises `BadInputs` or `PlanError`."""
-        return self._plans.plan(program, template=template, mode=mode)
+        return self._plans.plan(program, template=template, mode=mode, placement=placement)
 
     @property
     def longest_text(self) -> int:
@@ -259,10 +265,10 @@ class Engine:
         Inputs are keywords, `run(program, title="…")`, or a dict, `run(program, {"title": "…"})`. An input that has the
         name of an option has to be in the dict.
 
-        Options: `template`, `mode`, `any_mode`, `seed`, `sampling`, `model`, `repair`, `retry_below`, `keep_invalid`,
-        `on_truncated`, `details`, `drafts`; see `pastalang.runtime.call.Options`. Raises `InputError` for wrong inputs,
-        `PlanError` for a program that cannot be planned, `LoadError` for a mode that the weights do not know,
-        `RunError` if decoding fails.
+        Options: `template`, `mode`, `placement`, `any_mode`, `seed`, `sampling`, `model`, `repair`, `retry_below`,
+        `keep_invalid`, `on_truncated`, `details`, `drafts`; see `pastalang.runtime.call.Options`. Raises `InputError`
+        for wrong inputs, `PlanError` for a program that cannot be planned, `LoadError` for a mode that the weights do
+        not know, `RunError` if decoding fails.
         """
         request = self.prepare(program, inputs, given, with_events=False)
         try:
@@ -470,7 +476,7 @@ class Engine:
     def _call(self, program: Runnable, given: Mapping[str, Any]) -> tuple[Call, dict[str, Any]]:
         """What is asked for, and the inputs that were passed by keyword."""
         options = options_of({name: value for name, value in given.items() if name in OPTIONS})
-        plan = self.plan(program, template=options.template, mode=options.mode)
+        plan = self.plan(program, template=options.template, mode=options.mode, placement=options.placement)
         named = {name: value for name, value in given.items() if name not in OPTIONS}
         check_names(named, [input.name for input in plan.inputs])
         if not options.any_mode:

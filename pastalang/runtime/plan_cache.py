@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pastalang.compiler import load
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.call import options_of, template_of
@@ -22,31 +22,41 @@ Runnable: TypeAlias = Program | Plan | str | os.PathLike[str]  # what a run take
 class PlanCache:
     """Programs and plans are compared by identity: an equal program loaded twice is planned twice."""
 
-    def __init__(self, encoder: Encoder, make_guide: MakeGuide, overrun: Overrun = Overrun.CONTINUE) -> None:
+    def __init__(
+        self, encoder: Encoder, make_guide: MakeGuide, overrun: Overrun = Overrun.CONTINUE,
+        placement: Placement = Placement.GAPS,
+    ) -> None:  # fmt: skip
         self._encoder = encoder
         self._make_guide = make_guide
         self._overrun = overrun  # of the plans that are made here
-        self._plans: dict[tuple[int, str | None, Mode], tuple[Program, Plan]] = {}
+        self._placement = placement  # of those for which none is asked
+        self._plans: dict[tuple[int, str | None, Mode, Placement], tuple[Program, Plan]] = {}
         self._bound: dict[int, tuple[Plan, BoundPlan]] = {}
         self._files: dict[Path, Program] = {}
 
-    def plan(self, program: Runnable, *, template: str | None, mode: str | Mode) -> Plan:
-        mode = options_of({"mode": mode, "template": template}).mode
+    def plan(
+        self, program: Runnable, *, template: str | None, mode: str | Mode, placement: str | Placement | None = None
+    ) -> Plan:
+        options_of({"mode": mode, "template": template, "placement": placement})
         if isinstance(program, str | os.PathLike):
             program = self._loaded(program)
         if isinstance(program, Plan):
             if template not in (None, program.template):
                 raise BadInputs(f"the plan belongs to the template `{program.template}`, not to `{template}`")
+            if placement is not None and Placement(placement) is not program.placement:
+                raise BadInputs(f"the placement of the plan is {program.placement.value}, which a call cannot change")
             return program
         given: Any = program
         if not isinstance(given, Program):
             raise TypeError(_no_program(given))
-        key = id(program), template, Mode(mode)
+        mode, placement = Mode(mode), Placement(placement or self._placement)
+        key = id(program), template, mode, placement
         known = self._plans.get(key)
         if known is None or known[0] is not program:
             _make_room(self._plans)
             chosen = template_of(program, template)
-            known = self._plans[key] = program, build_plan(chosen, program, mode=Mode(mode), overrun=self._overrun)
+            plan = build_plan(chosen, program, mode=mode, overrun=self._overrun, placement=placement)
+            known = self._plans[key] = program, plan
         return known[1]
 
     def _loaded(self, path: str | os.PathLike[str]) -> Program:

@@ -76,3 +76,21 @@ def test_a_program_that_may_grow_without_end_is_refused() -> None:
 def test_what_is_no_template_is_told() -> None:
     with pytest.raises(TypeError, match="a plan is built for a template of a program"):
         pastalang.build_plan(1, 1)  # type: ignore[arg-type]
+
+
+def test_a_call_may_choose_the_placement_and_a_plan_has_its_own() -> None:
+    dense = pastalang.build_plan(PRODUCT.only_template, PRODUCT, placement="dense")
+    assert "strict, dense" in repr(dense)
+    engine = hashing()
+    found = [engine.run(PRODUCT, sampling=WARM, placement=one).text for one in ("gaps", "dense", None)]
+    assert found[1] == engine.run(dense, sampling=WARM).text != found[0] == found[2]
+    with pytest.raises(pastalang.InputError, match="placement of the plan is dense, which a call cannot change"):
+        engine.run(dense, placement="gaps")
+    with pytest.raises(pastalang.InputError, match="`placement` must be `gaps` or `dense`, not 'tight'"):
+        engine.run(PRODUCT, placement="tight")
+
+
+@pytest.mark.parametrize(("option", "value"), [("mode", "lockstep"), ("overrun", "paper")])
+def test_what_needs_gaps_has_no_dense_plan(option: str, value: str) -> None:
+    with pytest.raises(pastalang.PlanError, match="the placement cannot be dense"):
+        pastalang.build_plan(PRODUCT.only_template, PRODUCT, placement="dense", **{option: value})

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pastalang import Problem
+from pastalang.plan.plan import Placement
 from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, judge
@@ -153,14 +154,15 @@ def rewind_to(run: Run, live: Sequence[BranchState], leads: Sequence[tuple[Check
     """Decode again from each checkpoint, after its lead. All new branches exist before the first one is written.
 
     A joined branch with a lead is longer than its gap, so it moves to positions after the whole answer, whose branches
-    are `live`.
+    are `live`. Without gaps it stays where it is.
     """
     free = 1 + max(token.position for one in live for token in one.path)
     retakes = []
     for checkpoint, text in leads:
         given = text.removesuffix(leading_space_of(checkpoint.segment))
         lead = run.request.encoder.text(given + opening_quote(checkpoint.segment) if text else "")
-        is_moved = bool(text) and checkpoint.branch.spec.id in run.joined
+        has_gap = run.request.plan.placement is Placement.GAPS
+        is_moved = bool(text) and checkpoint.branch.spec.id in run.joined and has_gap
         retakes.append(_retake(run, checkpoint, lead, free if is_moved else checkpoint.position))
         new = retakes[-1].new
         free = max(free, new.position + len(lead) + new.spec.reserve)

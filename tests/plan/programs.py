@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pastalang import Mode, Plan, Program, build_plan
-from pastalang.plan.plan import Branch, Overrun
+from pastalang.plan.plan import Branch, Overrun, Placement
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import (
@@ -105,11 +105,12 @@ def plan_of(
     *,
     mode: Mode = Mode.STRICT,
     overrun: Overrun = Overrun.CONTINUE,
+    placement: Placement = Placement.GAPS,
     inputs: tuple[Input, ...] = (),
     prompt: tuple[p.Piece, ...] = (p.Text("Go."),),
 ) -> Plan:
     it = template(body, inputs=inputs, prompt=prompt)
-    return build_plan(it, program(it), mode=mode, overrun=overrun)
+    return build_plan(it, program(it), mode=mode, overrun=overrun, placement=placement)
 
 
 def named(plan: Plan, name: str) -> Branch:

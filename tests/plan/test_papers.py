@@ -6,9 +6,10 @@ import pytest
 
 from pastalang import Mode, Plan
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Instance, Overrun, Release
+from pastalang.plan.plan import Instance, Overrun, Placement, Release
 from pastalang.plan.positions import after_fork, after_join, tokens_left
 from pastalang.plan.run_log import Drawn, RunLog
+from pastalang.plan.serialise import from_json, to_json
 from pastalang.plan.simulate import Simulator, simulate
 from pastalang.program import types as t
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
@@ -45,6 +46,13 @@ def test_figure_2_values_read_at_12_22_32_stand_at_13_23_33(mode: Mode) -> None:
     run_log = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 3, 3])
     assert starts(plan, run_log) == [13, 23, 33]
     assert passes_taken(plan, run_log) == 3  # "three values of three tokens in three inference steps"
+
+
+def test_without_gaps_values_stand_right_behind_their_keys_and_a_join_behind_the_longest() -> None:
+    plan = plan_of(json_body(field("a0"), field("a1")), placement=Placement.DENSE)
+    assert starts(plan, run(plan, prompt=10, blocks=[3, 3], draws=[2, 5])) == [13, 16]
+    assert from_json(to_json(plan)) == plan
+    assert after_join(16, highest_seen=20, overrun=plan.branches[0].overrun) == 21
 
 
 @pytest.mark.parametrize(("prompt", "blocks", "k_max"), [(1, [1], 1), (17, [4, 2, 9, 1], 30), (300, [5] * 16, 30)])

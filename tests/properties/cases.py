@@ -1,6 +1,6 @@
 """Strategy for cases: a random program, what it is run on, and what the slow decoder makes of it.
 
-Programs of `pastalang.testing`, and programs as text, in every mode and overrun policy; mostly small ones.
+Programs of `pastalang.testing`, and programs as text, in every mode, overrun policy and placement; mostly small ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, reject, settings
 from hypothesis import strategies as st
 
 from pastalang import DeadEnd, Mode, Plan, PlanError, Program, Sampling, build_plan
-from pastalang.plan.plan import Overrun
+from pastalang.plan.plan import Overrun, Placement
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.testing.strategies import programs
 from pastalang.values.schema.split import has_checks
@@ -97,8 +97,10 @@ def planned(draw: st.DrawFn, drawn: st.SearchStrategy[Program | None]) -> Plan:
     if program is None:
         reject()
     mode, overrun = draw(st.sampled_from(Mode)), draw(st.sampled_from((Overrun.CONTINUE, *Overrun)))
+    can_be_dense = mode is not Mode.LOCKSTEP and overrun is Overrun.CONTINUE
+    placement = draw(st.sampled_from(Placement)) if can_be_dense else Placement.GAPS
     try:
-        return build_plan(program.only_template, program, mode=mode, overrun=overrun)
+        return build_plan(program.only_template, program, mode=mode, overrun=overrun, placement=placement)
     except PlanError:
         reject()
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pastalang import Done, Engine, Failed, Invalid, Mode, Result
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Overrun
+from pastalang.plan.plan import Overrun, Placement
 from pastalang.plan.simulate import simulate
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.protocol import Model
@@ -114,13 +114,16 @@ def check_watched(data: st.DataObject, case: Case) -> None:
 
 def check_positions(case: Case, fed: Sequence[FedToken]) -> None:
     """Every token stands behind all that it sees, unless the policy lets a branch go on at its own counter, or a value
-    in lock-step was decoded once more."""
+    in lock-step was decoded once more; in a dense plan right behind it."""
     if case.plan.mode is Mode.LOCKSTEP and case.may_repeat:
         return
     if any(branch.overrun is Overrun.PAPER for branch in case.plan.branches):
         return
     for token in fed:
         assert all(seen.position < token.position for seen in token.sees), "a token stands before what it sees"
+        if case.plan.placement is Placement.DENSE:
+            last = max((seen.position for seen in token.sees), default=-1)
+            assert token.position == last + 1, f"a token stands {token.position - last} behind what it sees"
     count(Invariant.POSITIONS, case.key)
 
 

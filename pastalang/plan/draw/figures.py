@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pastalang.plan.draw.timeline import Bar, Chosen, Copies, Taken, Timeline
 from pastalang.plan.forecast import Forecast
-from pastalang.plan.plan import Mode
+from pastalang.plan.plan import Mode, Placement
 
 MOST_ITEMS = 16  # of a list, in the run that is simulated
 MODES: Mapping[Mode, str] = {
@@ -48,7 +48,8 @@ def describe_plan(timeline: Timeline) -> str:
     plan = timeline.plan
     kind = "running text" if plan.output is None else "JSON"
     values, branches = len(timeline.bars), len(timeline.lanes)
-    return f"{kind}, {MODES[plan.mode]}: {_count(values, 'value')} in {_count(branches, 'branch', 'branches')}"
+    how = MODES[plan.mode] if plan.placement is Placement.GAPS else f"{MODES[plan.mode]}, {plan.placement.value}"
+    return f"{kind}, {how}: {_count(values, 'value')} in {_count(branches, 'branch', 'branches')}"
 
 
 def _count(count: int, one: str, many: str = "") -> str:

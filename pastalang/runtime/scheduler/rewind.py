@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pastalang.plan.plan import Placement
 from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
@@ -47,12 +48,14 @@ def rewind_to(places: Iterable[tuple[Checkpoint, str]]) -> list[Retake]:
 
 def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
     """A branch with its lead is longer than its gap. A branch that joins it may see what stands after the gap as well,
-    so the new one stands at `free`, after all of its answer: no two visible tokens share a position."""
+    so the new one stands at `free`, after all of its answer: no two visible tokens share a position. Without gaps,
+    siblings do, and it stands where the old one stood."""
     request = checkpoint.branch.request
     old = latest(checkpoint.branch)
     hidden = tuple(one for one in branches_after(checkpoint) if one is not old)
     request.hide(*hidden, old)
-    position = free if lead and request.tokens.joiners[old.spec.id] else checkpoint.position
+    is_moved = bool(lead and request.tokens.joiners[old.spec.id]) and request.plan.placement is Placement.GAPS
+    position = free if is_moved else checkpoint.position
     new = request.add(
         old.spec.id, old.items, source=checkpoint.source, view=checkpoint.view, position=position,
         highest=checkpoint.highest, names=old.names, parent=old.parent, draw_items=old.draw_items,
