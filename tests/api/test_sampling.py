@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import pastalang
-from tests.api.engines import WARM, hashing, json_program, text_program, uniform
+from pastalang.testing.fakes import FakeModel
+from tests.api.engines import WARM, hashing, json_program, mini, text_program, uniform
 
 PAIR = json_program(
     '  a: string(max=6)\n  b: "x" | "y" | "z"\n  c: string(max=4) after a', inputs='t: text = ""', says="{t}."
@@ -141,3 +142,40 @@ OPTIONS: list[tuple[Any, type[Exception], str]] = [
 def test_an_option_that_is_none_is_refused_with_the_right_one(options: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=re.escape(said)):
         uniform().run(PAIR, **options)
+
+
+# ── choices ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _spelled(**chances: float) -> pastalang.Engine:
+    """A model that gives these tokens their probabilities, each with a space before it, whatever it has read."""
+    ids = mini().encoder.tokenizer.get_vocab()
+    logits = [-30.0] * len(ids)
+    for name, chance in chances.items():
+        logits[ids[f"Ġ{name}"]] = math.log(chance)
+    return pastalang.Engine(FakeModel(lambda _: logits, vocabulary=len(ids)), mini().encoder.tokenizer)
+
+
+def test_a_choice_is_the_likeliest_option_and_not_the_one_of_the_likeliest_token() -> None:
+    """No spelling of `true` is as likely as `false`; all of them together are."""
+    engine = _spelled(false=0.4, true=0.3, tr=0.2, t=0.1)
+    result = engine.run(json_program("  a: boolean"))
+    assert result.value == {"a": True} and result.field("a").confidence == pytest.approx(0.6)
+
+
+def test_null_is_written_if_all_ways_to_begin_it_are_likelier_than_a_value() -> None:
+    program = json_program("  a: integer(0..9) | null")
+    assert _spelled(**{"7": 0.4, "null": 0.3, "nu": 0.2, "n": 0.1}).run(program).value == {"a": None}
+    assert _spelled(**{"7": 0.2, "3": 0.2, "5": 0.2, "null": 0.3, "n": 0.1}).run(program).value == {"a": 3}
+
+
+def test_a_sampled_choice_is_tempered_and_cut_between_options() -> None:
+    engine, program = _spelled(false=0.4, true=0.3, tr=0.2, t=0.1), json_program("  a: boolean")
+
+    def share(**sampling: float | int) -> float:
+        asked = pastalang.Sampling(**{"temperature": 1.0, **sampling})  # type: ignore[arg-type]
+        return sum(engine.run(program, sampling=asked, seed=seed).value["a"] for seed in range(120)) / 120
+
+    assert share() == pytest.approx(0.6, abs=0.1)
+    assert share(temperature=0.5) == pytest.approx(0.36 / 0.52, abs=0.1)
+    assert share(top_k=1) == 1

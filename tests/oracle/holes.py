@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,17 @@ from numpy.typing import NDArray
 
 from pastalang import Plan, Sampling
 from pastalang.plan.plan import Form, Hole
+from pastalang.program import types as t
+from pastalang.program.visit import arms_of
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
-from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
+from pastalang.runtime.constraints.compile import is_plain
+from pastalang.runtime.constraints.guide import Guide, GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.values.fit import find_mismatches
+from pastalang.values.lengths import closed_texts
 from tests.oracle.answer import Field, LoopItems
 from tests.oracle.branch import BranchState
 from tests.oracle.token import Logits
@@ -31,14 +35,53 @@ from tests.oracle.token import Logits
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Left:
+    """What is possible after a token: these options, and `others`: values that are none. `token` if that is unknown."""
+
+    options: frozenset[str]
+    others: bool
+    token: int | None = None
+
+
 def sample(
-    logits: Floats, allowed: Collection[int] | None, sampling: Sampling, penalised: Collection[int], key: RandomKey
+    logits: Floats,
+    allowed: Collection[int] | None,
+    sampling: Sampling,
+    penalised: Collection[int],
+    key: RandomKey,
+    left: Mapping[int, Left] | None = None,
 ) -> tuple[int, float]:
-    """The sampled token, and its log-probability among the allowed ones. `allowed` None allows every token."""
+    """The sampled token, and its log-probability among the allowed ones. `allowed` None allows every token.
+
+    In a choice, `left` is what each token leaves possible. Tokens that leave the same are drawn together, and have
+    their probability together if only options are left.
+    """
     tokens = list(range(len(logits))) if allowed is None else sorted(allowed)
     scores = logits[tokens]
-    column = _sampled_column(_with_penalty(scores, tokens, penalised, sampling), sampling, _times(key, tokens))
-    return tokens[column], float(scores[column] - scores.max() - math.log(np.exp(scores - scores.max()).sum()))
+    lowered, times = _with_penalty(scores, tokens, penalised, sampling), _times(key, tokens)
+    chances = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    if left is None:
+        column = _sampled_column(lowered, sampling, times)
+        return tokens[column], math.log(chances[column])
+    column = _sampled_option(lowered, [left[token] for token in tokens], sampling, times)
+    taken = left[tokens[column]]
+    alike = [at for at, token in enumerate(tokens) if left[token] == taken]
+    is_token = taken.others or taken.token is not None
+    return tokens[column], math.log(chances[column] if is_token else min(1.0, chances[alike].sum()))
+
+
+def _sampled_option(scores: Floats, left: Sequence[Left], sampling: Sampling, times: Floats) -> int:
+    """The sampling applies to the groups of tokens by their probabilities, and then to the tokens of each group."""
+    groups = [np.array([at for at, one in enumerate(left) if one == kind]) for kind in dict.fromkeys(left)]
+    weights = _weights(np.log([np.exp(scores[group] - scores.max()).sum() for group in groups]), sampling)
+    if not sampling.temperature:
+        group = groups[int(weights.argmax())]
+        return int(group[scores[group].argmax()])
+    chances = np.zeros(len(scores))
+    for group, weight in zip(groups, weights, strict=True):
+        chances[group] = weight * _weights(scores[group], sampling)
+    return _first(times, chances)
 
 
 def _with_penalty(scores: Floats, tokens: list[int], penalised: Collection[int], sampling: Sampling) -> Floats:
@@ -64,17 +107,26 @@ def _hash(token: int, first: int, second: int) -> int:
 
 
 def _sampled_column(scores: Floats, sampling: Sampling, times: Floats) -> int:
+    return _first(times, _weights(scores, sampling)) if sampling.temperature else int(scores.argmax())
+
+
+def _first(times: Floats, weights: Floats) -> int:
+    return min(range(len(times)), key=lambda column: times[column] / weights[column] if weights[column] else math.inf)
+
+
+def _weights(scores: Floats, sampling: Sampling) -> Floats:
+    """In proportion to which columns are drawn, 0 for those that are left out; without a temperature, the scores."""
     if not sampling.temperature:
-        return int(scores.argmax())
-    chances = np.exp((scores - scores.max()) / sampling.temperature)
+        return scores
+    chances: Floats = np.exp((scores - scores.max()) / sampling.temperature)
     chances /= chances.sum()
     order = list(range(len(chances)))
     if sampling.top_k is not None or sampling.top_p is not None:
         order.sort(key=lambda column: -chances[column])
         order = _nucleus(order[: sampling.top_k], chances, sampling.top_p)
     least = (sampling.min_p or 0.0) * chances[order].max()
-    order = [column for column in order if chances[column] >= least]
-    return min(order, key=lambda column: times[column] / chances[column] if chances[column] else math.inf)
+    kept = [column for column in order if chances[column] >= least]
+    return np.where(np.isin(np.arange(len(chances)), kept), chances, 0.0)
 
 
 def _nucleus(order: list[int], chances: Floats, share: float | None) -> list[int]:
@@ -108,7 +160,11 @@ class Request:
 
 
 def draw(
-    request: Request, branch: BranchState, allowed: Collection[int] | None, sampling: Sampling
+    request: Request,
+    branch: BranchState,
+    allowed: Collection[int] | None,
+    sampling: Sampling,
+    left: Mapping[int, Left] | None = None,
 ) -> tuple[int, float]:
     """Draw a token from the logits after the branch's last token, with the random key of this draw of this branch.
 
@@ -119,17 +175,19 @@ def draw(
     branch.drawn_after.append(branch.path[-1])
     branch.last_pass = max(branch.last_pass, *(1 + token.known for token in branch.path))
     penalised = {token.token for token in branch.own}
-    return sample(request.logits(branch.path[-1]), allowed, sampling.over(request.base_sampling), penalised, key)
+    return sample(request.logits(branch.path[-1]), allowed, sampling.over(request.base_sampling), penalised, key, left)
 
 
 def fill(request: Request, branch: BranchState, hole: Hole, loops: LoopItems, sources: Mapping[str, str]) -> Field:
     """Accept the forced tokens, draw one token, and repeat to the end of the value."""
     field = Field(hole, loops, checkpoint=branch.checkpoints[-1])
     try:
-        state = _start_guide(request, branch, hole, sources)
+        state, choice = _start_guide(request, branch, hole, sources)
         _force(request, branch, state, field)
         while not state.is_finished:
-            token, log_probability = draw(request, branch, _tokens(state, request), hole.sampling)
+            tokens = _tokens(state, request)
+            left = choice and {token: choice.left(state, field.tokens, token) for token in tokens}
+            token, log_probability = draw(request, branch, tokens, hole.sampling, left)
             _accept(request, branch, state, field, token, log_probability)
             _force(request, branch, state, field)
         field.text, field.truncated = state.text, state.truncated
@@ -140,23 +198,74 @@ def fill(request: Request, branch: BranchState, hole: Hole, loops: LoopItems, so
     return field
 
 
-def _start_guide(request: Request, branch: BranchState, hole: Hole, sources: Mapping[str, str]) -> State:
+def _start_guide(
+    request: Request, branch: BranchState, hole: Hole, sources: Mapping[str, str]
+) -> tuple[State, Choice | None]:
     """The white space before a value is drawn with it, or is fed alone if the value does not fit otherwise."""
     try:
-        return _state(request, branch, hole, sources, branch.budget)
+        return _state(request, branch, hole, sources, branch.budget), Choice.of(request, hole, sources)
     except NoEndingFits:
         if not leading_space_of(hole):
             raise
     lead = request.encoder.text(leading_space_of(hole))
     room = None if branch.budget is None else branch.budget - len(lead)
-    state = _state(request, branch, without_leading_space(hole), sources, room)
+    bare = without_leading_space(hole)
+    state = _state(request, branch, bare, sources, room)
     branch.feed(lead)
-    return state
+    return state, Choice.of(request, bare, sources)
 
 
 def _state(request: Request, branch: BranchState, hole: Hole, sources: Mapping[str, str], room: int | None) -> State:
     guide = request.make_guide(hole, request.plan, sources)
     return guide.start(max_tokens=hole.max_tokens if room is None else min(hole.max_tokens, room))
+
+
+_PLENTY = 10_000  # tokens: no limit
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A value that is one of these options, or one of `others`."""
+
+    options: tuple[str, ...]
+    others: Guide | None
+
+    @staticmethod
+    def of(request: Request, hole: Hole, sources: Mapping[str, str]) -> Choice | None:
+        """None if the type has no options, or is nested."""
+        types = dict(request.plan.types)
+        options = closed_texts(hole.type, types, quoted=hole.form is Form.JSON)
+        if not options or not is_plain(hole.type, types):
+            return None
+        rest = [arm for arm in arms_of(hole.type, types) if not isinstance(arm, t.Boolean | t.Null | t.Literal)]
+        try:
+            others = request.make_guide(replace(hole, type=t.Union(tuple(rest))), request.plan, sources)
+        except GuideError:  # there are none, or there is nothing to quote
+            others = None
+        return Choice(tuple(options), others)
+
+    def left(self, state: State, before: Sequence[int], token: int) -> Left:
+        """What is possible after a token, if the value has begun with the tokens `before`."""
+        after = state.fork()
+        after.advance(token)
+        possible = frozenset(option for option in self.options if option.startswith(after.text))
+        if after.is_finished:
+            possible &= {after.text}
+        others = self._has_others([*before, token])
+        return Left(possible, others, None if possible or others else token)
+
+    def _has_others(self, tokens: Sequence[int]) -> bool:
+        if self.others is None:
+            return False
+        state = self.others.start(max_tokens=_PLENTY)
+        try:
+            for token in tokens:
+                if state.is_finished:
+                    return False
+                state.advance(token)
+        except ValueError:
+            return False
+        return True
 
 
 def _tokens(state: State, request: Request) -> list[int]:

@@ -140,6 +140,12 @@ class ChoiceMachine:
 
     def options_after(self, state: MachineState, text: bytes) -> Range | None:
         """The options that are possible after the text of a token; if one ends inside the text, only that option."""
+        low, high, depth = _range(state)
+        begun = self.options[low][:depth] + text
+        first = bisect_left(self.options, begun, low, high)
+        last = bisect_left(self.options, begun + b"\xff", first, high)  # no text in UTF-8 has this byte
+        if first < last:
+            return Range(first, last, depth + len(text))
         here: MachineState = state
         for at, byte in enumerate(text):
             following = self.step(here, byte)
@@ -323,6 +329,10 @@ class UnionMachine:
         self._arms = tuple(arms)
         self._tokens = tokens
         self.start: MachineState = tuple((number, arm.start) for number, arm in enumerate(arms))
+
+    def live(self, state: MachineState) -> list[tuple[Machine, MachineState]]:
+        """The arms that are still possible, with their states."""
+        return [(self._arms[number], here) for number, here in _live(state)]
 
     # One arm is left after a byte or two, so that case is a way of its own wherever it saves time.
 

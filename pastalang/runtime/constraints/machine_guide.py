@@ -119,6 +119,11 @@ class MachineGuideState(PositionedState[_Position]):
     def machine_state(self) -> MachineState:
         return self._position.state
 
+    @property
+    def rest(self) -> bytes:
+        """The white space before the value that is not written yet."""
+        return self._position.rest
+
     def value_text(self, token: int) -> bytes | None:
         """The token's bytes that belong to the value; None for a token without bytes."""
         text = self._guide.seam.tokens.text(token)

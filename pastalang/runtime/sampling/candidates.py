@@ -34,6 +34,7 @@ class Candidates:
     logits: torch.Tensor
     peaks: torch.Tensor
     tokens: torch.Tensor | None  # None: column t is token t
+    vocabulary: int
 
     def token(self, columns: torch.Tensor) -> torch.Tensor:
         """The token in one column of each row: (rows,)."""
@@ -120,7 +121,7 @@ def _gather(logits: torch.Tensor, allowed: Mapping[int, NDArray[np.int64]]) -> C
     tokens_of = torch.from_numpy(index).to(device)
     values = logits[torch.tensor(list(allowed), device=device)[:, None], tokens_of].to(_wide(logits.dtype))
     values.masked_fill_(torch.from_numpy(absent).to(device), float("-inf"))
-    return Candidates(tuple(allowed), values, peaks_of(values), tokens_of)
+    return Candidates(tuple(allowed), values, peaks_of(values), tokens_of, logits.shape[1])
 
 
 def _strike(logits: torch.Tensor, masks: Mapping[int, TokenMask | None]) -> Candidates:
@@ -146,7 +147,7 @@ def _strike(logits: torch.Tensor, masks: Mapping[int, TokenMask | None]) -> Cand
         for part, one in zip(parts, forbidden, strict=True):
             struck[part, :vocabulary] = given[part].to(struck.dtype).masked_fill(one, float("-inf"))
         peaks = peaks_of(struck)
-    return Candidates(tuple(rows), struck, peaks, None)
+    return Candidates(tuple(rows), struck, peaks, None, vocabulary)
 
 
 def _words(masks: Sequence[TokenMask | None], *, width: int) -> NDArray[np.uint32]:

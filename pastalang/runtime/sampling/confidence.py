@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from pastalang.runtime.constraints.choice_machine import ChoiceMachine, Range
 from pastalang.runtime.constraints.guide import State, TokenMask
-from pastalang.runtime.constraints.machine_guide import MachineGuideState
 from pastalang.runtime.constraints.masks import tokens_of
+from pastalang.runtime.constraints.option_groups import ChoicePosition, options_left
 
 
 def masked_probability(logits: torch.Tensor, state: State) -> float:
@@ -28,34 +27,6 @@ def probability_of(logits: torch.Tensor, state: State, token: int) -> float:
     """The token's probability among the allowed tokens."""
     allowed = logits.double()[_indexes(state.allowed(), logits)]
     return float((logits.double()[token] - allowed.logsumexp(0)).exp())
-
-
-@dataclass(frozen=True, slots=True)
-class ChoicePosition:
-    """The options of a choice that are still possible."""
-
-    machine: ChoiceMachine
-    at: Range
-
-
-def choice_position(state: State) -> ChoicePosition | None:
-    """The position of a choice; None if the value is not a choice."""
-    if not isinstance(state, MachineGuideState) or not isinstance(state.machine, ChoiceMachine):
-        return None
-    at = state.machine_state
-    assert isinstance(at, Range)
-    return ChoicePosition(state.machine, at)
-
-
-def options_left(token: int, state: State, position: ChoicePosition) -> Range | None:
-    """The options that are possible after an allowed token; a single one is decided by it. None if that is unknown."""
-    machine, at = position.machine, position.at
-    assert isinstance(state, MachineGuideState)
-    text = state.value_text(token)
-    after = None if text is None else machine.options_after(at, text)
-    if after is None and machine.accepts(at):
-        return Range(at.low, at.low + 1, at.depth)  # the token ends the option that is complete here
-    return after
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
     allowed tokens ── repetition penalty ── temperature ── top_k ── top_p ── min_p ──> one token
 
 A sample depends only on its own row and its own random key: the other rows and their number do not matter.
+A choice is drawn between groups of tokens that leave the same options: what truncates and the temperature apply to the
+probabilities of the groups first, and then to the tokens of each.
 Every token runs for a random time, a hash of the key and the token, and the one with the smallest time in proportion to
 its probability wins. So two similar distributions, sampled with the same key, nearly always give the same token.
 """
@@ -12,16 +14,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.option_groups import OptionGroups
+from pastalang.runtime.constraints.tokens import Ints
 from pastalang.runtime.device_memory import first_sentence, is_out_of_memory
 from pastalang.runtime.sampling.candidates import BLOCK, Candidates, MaskCache, peaks_of
 from pastalang.runtime.sampling.rng import RandomKey
+
+Floats: TypeAlias = NDArray[np.float64]
 
 _AT_ONCE = 1 << 19  # logits: as many as stay in a CPU's cache between two passes over them
 
@@ -31,13 +38,14 @@ class SampleRequest:
     """How to sample one row. `allowed` None allows every token.
 
     `sampling` has no defaults left to apply: None is off, and without a temperature the likeliest token is taken.
-    `before` are the tokens that a repetition penalty applies to.
+    `before` are the tokens that a repetition penalty applies to. `options`: the tokens decide between options.
     """
 
     draw: RandomKey
     sampling: Sampling = field(default_factory=Sampling)
     allowed: TokenMask | None = None
     before: tuple[int, ...] = ()
+    options: OptionGroups | None = None
 
     @property
     def penalty(self) -> float:
@@ -47,7 +55,8 @@ class SampleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The token, and the logarithm of the model's probability for it among the allowed tokens.
+    """The token, and the logarithm of the model's probability for it among the allowed tokens. If it decides between
+    options, that is the probability of all tokens that leave the same options.
 
     Temperature, penalty and truncation do not change that probability: it is the model's own.
     """
@@ -114,10 +123,15 @@ def _outcomes(candidates: Candidates, requests: Sequence[SampleRequest]) -> dict
     columns = likeliest.clone()
     for sampling, lines in _by_sampling(requests).items():
         columns[lines] = _drawn(candidates, lines, [requests[line] for line in lines], sampling)
+    chosen = _chosen(candidates, requests)
+    for line, one in chosen.items():
+        columns[line] = one.column
     probabilities = logits.softmax(dim=1)  # one fused pass, where logsumexp takes three
     log_of_highest = probabilities.gather(1, likeliest[:, None])[:, 0].log()
     log_probabilities = logits.gather(1, columns[:, None])[:, 0] - highest + log_of_highest
-    found = (highest.tolist(), candidates.token(columns).tolist(), log_probabilities.tolist())
+    found = [highest.tolist(), candidates.token(columns).tolist(), log_probabilities.tolist()]
+    for line, one in chosen.items():
+        found[2][line] = one.log_probability
     return {row: _outcome(*values) for row, *values in zip(candidates.rows, *found, strict=True)}
 
 
@@ -140,7 +154,7 @@ def _by_sampling(requests: Sequence[SampleRequest]) -> dict[Sampling, list[int]]
     """The lines grouped by their sampling, without those that take the likeliest token as it is."""
     groups: dict[Sampling, list[int]] = defaultdict(list)
     for line, request in enumerate(requests):
-        if request.sampling.temperature or request.penalty != 1.0:
+        if request.options is None and (request.sampling.temperature or request.penalty != 1.0):
             groups[request.sampling].append(line)
     return groups
 
@@ -164,6 +178,70 @@ def _drawn(
 
 def _penalised(scores: torch.Tensor, penalty: float) -> torch.Tensor:
     return torch.where(scores > 0, scores / penalty, scores * penalty)
+
+
+# ── choices between options ────────────────────────────────────────────────────────────────────────────────
+
+
+class _Chosen(NamedTuple):
+    column: int
+    log_probability: float  # of all options that it leaves; of its token, if it leaves other values too
+
+
+def _chosen(candidates: Candidates, requests: Sequence[SampleRequest]) -> dict[int, _Chosen]:
+    """For each line that decides between options: a group by its probability, and a column of the group.
+
+    It is computed line by line and in float64, so that no sum depends on other lines.
+    """
+    lines = {line: options for line, one in enumerate(requests) if (options := one.options) is not None}
+    if not lines:
+        return {}
+    width, known = candidates.logits.shape[1], {}
+    for line, options in lines.items():
+        tokens = options.tokens[: np.searchsorted(options.tokens, candidates.vocabulary)]
+        known[line] = tokens if candidates.tokens is None else np.arange(len(tokens))
+    places = np.concatenate([line * width + columns for line, columns in known.items()])
+    logits = candidates.logits.view(-1)[torch.from_numpy(places).to(candidates.logits.device)].cpu().double().numpy()
+    found, first = {}, 0
+    for line, columns in known.items():
+        own = logits[first : first + len(columns)]
+        found[line] = _choose(own, lines[line], requests[line], columns)
+        first += len(columns)
+    return found
+
+
+def _choose(logits: Floats, options: OptionGroups, request: SampleRequest, columns: Ints) -> _Chosen:
+    tokens, groups, sampling = options.tokens[: len(columns)], options.groups[: len(columns)], request.sampling
+    if not np.isfinite(peak := logits.max()):
+        return _Chosen(int(columns[0]), 0.0)
+    scores = logits
+    if request.penalty != 1.0:
+        lowered = np.where(logits > 0, logits / request.penalty, logits * request.penalty)
+        scores = np.where(np.isin(tokens, request.before), lowered, logits)
+    if sampling.temperature:
+        at = _drawn_option(scores, groups, tokens, sampling, request.draw)
+    else:
+        likeliest = np.bincount(groups, np.exp(scores - scores.max())).argmax()
+        at = int(np.where(groups == likeliest, scores, -np.inf).argmax())
+    shares = np.exp(logits - peak)
+    share = shares[groups == groups[at]].sum() if options.is_closed[groups[at]] else shares[at]
+    return _Chosen(int(columns[at]), float(np.log(share / shares.sum())) if share < shares.sum() else 0.0)
+
+
+def _drawn_option(scores: Floats, groups: Ints, tokens: Ints, sampling: Sampling, draw: RandomKey) -> int:
+    weights = np.bincount(groups, np.exp(scores - scores.max()))
+    chances = _tempered(np.log(weights, where=weights > 0, out=np.full(len(weights), -np.inf)), sampling)[groups]
+    for group in np.flatnonzero(weights):
+        own = groups == group
+        chances[own] *= _tempered(scores[own], sampling)
+    times = waiting_times([draw], torch.from_numpy(tokens), dtype=torch.float64)[0].numpy()
+    return int((chances / times).argmax())
+
+
+def _tempered(scores: Floats, sampling: Sampling) -> Floats:
+    """The weights of a draw by these scores."""
+    chances = (torch.from_numpy(scores) / (sampling.temperature or 1.0)).softmax(0)
+    return np.asarray(_truncated(chances[None], sampling)[0].numpy())
 
 
 def waiting_times(keys: Sequence[RandomKey], tokens: torch.Tensor, *, dtype: torch.dtype) -> torch.Tensor:

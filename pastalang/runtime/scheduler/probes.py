@@ -18,7 +18,8 @@ import torch
 
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.sampling.confidence import Shares, choice_position, masked_probability, options_left, shares_of
+from pastalang.runtime.constraints.option_groups import choice_position, options_left
+from pastalang.runtime.sampling.confidence import Shares, masked_probability, shares_of
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.memory import Memory

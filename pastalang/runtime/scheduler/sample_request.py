@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.option_groups import option_groups
 from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.runtime.sampling.sampler import NoMemory, NotFinite, Outcome, SampleRequest
@@ -31,15 +32,17 @@ def sample_error(branch: BranchState, outcome: Outcome) -> RunError:
 
 
 def sample_request(branch: BranchState) -> SampleRequest:
-    decision = branch.decision
+    decision, options = branch.decision, None
+    allowed: TokenMask | None
     if branch.hole is not None:
-        allowed: TokenMask | None = branch.hole.allowed()
+        allowed = mask = branch.hole.allowed()
+        options = option_groups(branch.hole.state, mask)
     else:
         assert decision is not None
         tokens = decision.allowed()
         allowed = None if tokens is None else branch.request.tokens.mask(tokens)
     sampling = sampling_of(branch)
-    return SampleRequest(draw_key(branch), sampling, allowed, penalty_tokens(branch, sampling))
+    return SampleRequest(draw_key(branch), sampling, allowed, penalty_tokens(branch, sampling), options)
 
 
 def sampling_of(branch: BranchState) -> Sampling:

@@ -19,10 +19,11 @@ from pastalang.runtime.constraints.grammar_guide import GrammarState
 from pastalang.runtime.constraints.guide import NoEndingFits, State
 from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.runtime.constraints.masks import allows, tokens_of
+from pastalang.runtime.constraints.option_groups import choice_position
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.sampling.confidence import choice_position, masked_probability, probability_of, shares_of
+from pastalang.runtime.sampling.confidence import masked_probability, probability_of, shares_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.fit import read
 
