@@ -101,10 +101,16 @@ def _string(given: Arguments, site: Site) -> t.String:
         max_chars=given["max_chars"],
         pattern=given["pattern"],
         format=given["format"],
-        stop=given["stop"] or (),
+        stop=_stops(given["stop"] or ()),
+        may_be_empty=given["min_chars"] == 0,
     )
     _check_lengths(string, given, site.report)
     return string
+
+
+def _stops(given: tuple[str, ...]) -> tuple[str, ...]:
+    """A text that ends at a character ends at the end of its line too. Longer ends may come lines later."""
+    return given if any(len(text) > 1 for text in given) else tuple(dict.fromkeys((*given, "\n"))) if given else ()
 
 
 def _check_lengths(string: t.String, given: Arguments, report: Report) -> None:

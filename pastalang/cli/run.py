@@ -154,6 +154,8 @@ def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], options: RunOptions
         for event in _without_warning(engine.stream(plan, inputs, **options)):
             if isinstance(event, Done):
                 live.close()
+                if not quiet and event.result.empty:
+                    echo_error(f"note: nothing was written for {', '.join(one.where for one in event.result.empty)}")
                 if not quiet and (advice := advice_on(event.result.truncations)):
                     echo_error(f"note: {advice}".replace("`on_truncated` to", "`--on-truncated` to"))
                 return event.result

@@ -29,6 +29,8 @@ class AutoPolicy(Enum):
 class String:
     """Free text. In running text it ends before the first of `stop`; in JSON it is a quoted string.
 
+    In running text it has at least one character, unless it `may_be_empty`, as an explicit `min_chars=0` says.
+
     With `auto`, the model may open threads in it. Then it has any number of lines, and ends with the model's turn.
     """
 
@@ -39,6 +41,7 @@ class String:
     format: str | None = None  # "email", "uri", ...: see `values.formats`
     stop: tuple[str, ...] = ()  # running text only; empty: the end of the line
     auto: AutoPolicy | None = None
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,8 @@ class Result(Generic[T_co]):
             _counted(len(self.fields), "field"),
             f"{_counted(usage.output_tokens, 'token')} in {_counted(usage.forward_passes, 'pass')}",
             f"{usage.seconds:.2f} s",
-            *([f"truncated: {', '.join(truncated[:4])}{', …' if truncated[4:] else ''}"] if truncated else []),
+            *([f"truncated: {_some(truncated)}"] if truncated else []),
+            *([f"empty: {_some(empty)}"] if (empty := [one.where for one in self.empty]) else []),
             *([_counted(len(self.problems), "problem")] if self.problems else []),
         ]
         return " · ".join(parts)
@@ -199,6 +200,11 @@ class Result(Generic[T_co]):
     @property
     def truncated(self) -> bool:
         return bool(self.truncations)
+
+    @property
+    def empty(self) -> tuple[FieldResult, ...]:
+        """The fields of running text in which nothing stands. Only `min_chars=0` and white space make one."""
+        return tuple(field for field in self.fields if not field.text.strip())
 
 
 class Invalid(RunError):
@@ -359,6 +365,10 @@ def _listed(parts: Iterable[str]) -> str:
     shown = list(parts)
     rest = len(shown) - _FIELDS_SHOWN
     return ", ".join(shown[:_FIELDS_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _some(places: Sequence[str]) -> str:
+    return ", ".join(places[:4]) + (", …" if places[4:] else "")
 
 
 def _counted(number: int, noun: str) -> str:

@@ -97,7 +97,7 @@ def _of_schema(schema: str, param: str, has_system: bool) -> Program:
 
 @lru_cache(maxsize=64)
 def _of_text(stop: tuple[str, ...], has_system: bool, limit: int) -> Program:
-    type = t.String(max_tokens=limit, stop=stop or (_NEVER,))
+    type = t.String(max_tokens=limit, stop=stop or (_NEVER,), may_be_empty=True)
     return _program(TextBody((Hole("answer", type, t.Sampling(), _NOWHERE),)), has_system, {})
 
 

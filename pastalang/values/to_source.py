@@ -248,7 +248,7 @@ def _scalar_node(type: t.Type) -> nodes.TypeNode:
 
 def _string_arguments(type: t.String) -> Iterable[nodes.Argument]:
     yield from _tokens(type.max_tokens, "max")
-    if type.min_chars:
+    if type.min_chars or type.may_be_empty:
         yield _argument("min_chars", _number(type.min_chars))
     if type.max_chars is not None:
         yield _argument("max_chars", _number(type.max_chars))

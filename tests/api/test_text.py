@@ -108,6 +108,32 @@ def test_a_stop_ends_a_text_and_is_no_part_of_it() -> None:
     assert result.value == {"a": "one"} and result.text == "Say: one!"
 
 
+@pytest.mark.parametrize(("least", "written"), [("", "so"), (", min_chars=0", "")])
+def test_a_text_is_not_empty_unless_it_may_be(least: str, written: str) -> None:
+    """A model that would like to end its line at once writes the next best thing."""
+    engine = writing(lambda seen: "\n" if seen.endswith("In short: ") else "so\n"[seen[-3:].count("s") :])
+    result = engine.run(text_program(f"In short: {{a: string(max=5{least})}}\nEnd."), on_truncated="keep")
+    assert (result.value["a"] == "") is (written == "") and result.text.endswith("\nEnd.")
+    assert [one.where for one in result.empty] == ([] if written else ["a"])
+    assert ("empty: a" in result.summary) is (written == "")
+
+
+@pytest.mark.parametrize(("stop", "written"), [('":"', "Tyre"), ('[":", ";"]', "Tyre"), ('"END"', "Tyre\nnew")])
+def test_a_text_that_ends_at_a_character_ends_at_the_end_of_its_line(stop: str, written: str) -> None:
+    engine = writing({"1. ": "Tyre\nnewEND:"})
+    result = engine.run(text_program(f"1. {{a: string(max=30, stop={stop})}}!"), on_truncated="keep")
+    assert result.value == {"a": written}
+
+
+def test_tags_never_enter_the_answer_of_a_model_that_does_not_know_them() -> None:
+    program = text_program(
+        '{promise cause "why" ~30}# Report\n{async cause ~30: string(max=40)}\n{sync}\nSo: {a: string(max=40)}'
+    )
+    engine = writing(lambda seen: "1</async/></promise>"[len(seen) % 20 :] + "<sync>")
+    text = engine.run(program, on_truncated="keep").text
+    assert "/" in text and not any(tag in text for tag in ("<async", "</async", "<promise", "</promise", "<sync"))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_announced_lengths_never_change_what_is_written_alone(seed: int) -> None:
     """A promise reserves positions after the block, and the block itself is where it always was."""

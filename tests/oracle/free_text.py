@@ -28,7 +28,7 @@ from tests.oracle.branch import BranchState
 from tests.oracle.holes import Request, draw
 from tests.oracle.run import Run
 
-_ANY_TEXT = String(stop=("\x00\x00",))  # with a stop that never occurs, line ends are text
+_ANY_TEXT = String(stop=("\x00\x00",), may_be_empty=True)  # with a stop that never occurs, line ends are text
 _PROMISE = r'<promise(?P<attributes>(?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>'
 _TAGS = {  # of the text, and of a thread
     AutoPolicy.PASTA: (re.compile(rf"(?P<wait><sync/>)|{_PROMISE}"), re.compile("(?P<end></async>)")),

@@ -181,4 +181,4 @@ def test_many_programs_may_think_first(plan: Plan, seed: int) -> None:
 def test_behind_a_thought_a_text_may_have_empty_lines() -> None:
     """What separates the thought from the answer is no tag that a value could be mistaken for."""
     source = program("think(max=5) ", 'text """\n{word: string(max=5, stop="END")}\n"""')
-    assert control_tags(build_plan(source.only_template, source)) == ("<think>",)
+    assert control_tags(build_plan(source.only_template, source)) == ("</think", "<think")

@@ -5,6 +5,7 @@ The key of a guide holds a number in place of its type, so a large type is hashe
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -17,6 +18,8 @@ from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.seam import reached
 from pastalang.runtime.constraints.tokens import BoundedCache, Tokens
 from pastalang.values.quotes import quoted_sources
+
+_TAG = re.compile(r"</?([a-z]+)")
 
 
 class GuideCache:
@@ -83,10 +86,12 @@ class GuideCache:
 
 
 def control_tags(plan: Plan) -> tuple[str, ...]:
-    """The control tags of a plan, each cut before its first quote, because the quoted part varies."""
+    """How the control tags of a plan begin and end, without what varies in them. Weights that were not trained for them
+    write variants of their own, such as `</async/>`."""
     written = (part for _, _, segment in walk_plan(plan) for part in (segment, *leads_of(segment)))
     hidden = (part.text for part in written if isinstance(part, Text) and not part.shown)
-    return tuple(sorted({text.split('"')[0].strip() for text in hidden} - {""}))
+    names = {name for text in hidden for name in _TAG.findall(text)}
+    return tuple(sorted(f"{begin}{name}" for name in names for begin in ("<", "</")))
 
 
 class ValueNumbers:

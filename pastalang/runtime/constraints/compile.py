@@ -124,7 +124,8 @@ class _Compiler:
             spelling = spell_json(self.forbidden)
         else:
             spelling = spell_text(type.stop or (LINE_END,), self.forbidden)
-        return StringMachine(spelling, self.seam, least=type.min_chars, most=type.max_chars)
+        is_filled = not self.quoted and not type.may_be_empty and type.max_chars != 0
+        return StringMachine(spelling, self.seam, least=max(type.min_chars, int(is_filled)), most=type.max_chars)
 
     def verbatim(self, type: t.Verbatim) -> Machine:
         text = self.sources.get(type.source)

@@ -57,7 +57,9 @@ class TaggedTextGuides:
 
     @cached_property
     def _text(self) -> Guide:
-        return compile_guide(t.String(stop=(_NEVER,)), form=Form.TEXT, follow="", vocabulary=self._tokens)
+        return compile_guide(
+            t.String(stop=(_NEVER,), may_be_empty=True), form=Form.TEXT, follow="", vocabulary=self._tokens
+        )
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         if hole.form is Form.THOUGHT:
