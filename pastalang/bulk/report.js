@@ -38,7 +38,7 @@ function duration(seconds) {
   return seconds < 5400 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 function figures() {
-  const speed = data.speed, usable = data.statuses.ok + data.statuses.truncated, rows = Math.max(data.rows, 1);
+  const speed = data.speed, usable = data.statuses.ok + data.statuses.unsure + data.statuses.truncated, rows = Math.max(data.rows, 1);
   const shown = [[count(data.rows), "rows"], [percent(usable, data.rows), "with a value"]];
   if (speed && speed.seconds) shown.push([(data.rows / speed.seconds).toFixed(2), "documents per second"], [duration(speed.seconds), "of work"]);
   shown.push([count(data.input_tokens), "tokens read"], [count(data.output_tokens), "tokens written"], [(data.passes / rows).toFixed(1), "forward passes each"]);

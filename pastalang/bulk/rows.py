@@ -57,6 +57,7 @@ class Task:
 
     `type` validates the answers; None leaves them as the program types them. `constants` are inputs that are the same
     for all documents, and `options` those of `Engine.run`. `max_tokens` limits the texts whose types set no limit.
+    A row with a field below `min_confidence` keeps its value and is "unsure".
     """
 
     program: Program
@@ -68,6 +69,7 @@ class Task:
     question: Question | None = None  # for a task made from a type
     template: str | None = None
     max_tokens: int | None = None
+    min_confidence: float = 0.0
     _plans: dict[Mode, Plan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -221,7 +223,7 @@ def _is_text(input: Input) -> bool:
 
 Row: TypeAlias = dict[str, Any]  # JSON values, exact numbers among them
 
-STATUSES: Final[tuple[Status, ...]] = ("ok", "truncated", "invalid", "too_long", "error")
+STATUSES: Final[tuple[Status, ...]] = ("ok", "unsure", "truncated", "invalid", "too_long", "error")
 FAILED: Final = frozenset({"invalid", "too_long", "error"})  # no value that can be used
 _DIGITS: Final = 4  # of a confidence: the last ones of a float depend on what else was in the step
 
@@ -279,12 +281,13 @@ def extractions_of(
 def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origin) -> Row:
     """The row of a document: its value, its status, where the value comes from, and what it cost."""
     value, misfit = _value_of(found, task)
-    problem = misfit or found.problem
+    doubt = _doubt(found, task.min_confidence) if found.status == "ok" else None
+    problem = misfit or found.problem or doubt
     usage = found.usage
     return {
         "id": document.id,
         "value": value,
-        "_status": "error" if misfit else found.status,
+        "_status": "error" if misfit else "unsure" if doubt else found.status,
         "_error": problem and in_utf8(_placed(document, problem)),
         "_fields": [_field(one, document, task) for one in found.fields],
         "_meta": {
@@ -299,6 +302,14 @@ def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origi
             "version": __version__,
         },
     }
+
+
+def _doubt(found: Extraction[Any], least: float) -> str | None:
+    """Which field is less certain than asked for; None if there is none."""
+    field = min(found.fields, key=lambda one: one.confidence, default=None)
+    if field is None or field.confidence >= least:
+        return None
+    return f"the confidence of `{field.where}` is {field.confidence:.{_DIGITS}f}, below {least:g}"
 
 
 def without_value(row: Row, document: Document, misfit: str) -> Row:

@@ -596,6 +596,7 @@ def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
     texts = task.question.inputs if task.question is not None else {}
     options = {name: value for name, value in task.options.items() if name not in ("mode", "sampling", "seed")}
     options |= {} if task.max_tokens is None else {"max_tokens": task.max_tokens}
+    options |= {"min_confidence": task.min_confidence} if task.min_confidence else {}
     found: dict[str, str] = {
         "program": origin.program,
         "instructions": _short({name: value for name, value in texts.items() if name != "text"}),

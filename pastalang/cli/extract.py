@@ -104,6 +104,9 @@ class ExtractSettings:
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
     drafts: GuessAhead = None
     on_truncated: Annotated[OnCut, typer.Option(help="What becomes of a value that its limit has cut.")] = OnCut.KEEP
+    min_confidence: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="A row with a field that is less certain gets the status unsure.")
+    ] = 0.0
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, if there is one.")] = False
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and begin again.")] = False
     on_error: Annotated[
@@ -226,16 +229,18 @@ def _task(settings: ExtractSettings) -> Task:
     if not source.endswith(SUFFIX):
         found = _type_named(settings)
         given = {**options, "instructions": settings.instructions}
-        return task_of_type(
+        task = task_of_type(
             found, text=text or ("text",), id=settings.id, options=given, max_tokens=settings.max_tokens
         )
+        return replace(task, min_confidence=settings.min_confidence)
     if settings.instructions is not None:
         raise Refused("--instructions is for a type; a program has its own messages", EXIT_USAGE)
     program = read_program(Path(source))
     chosen = choose_template(program, settings.template).name
-    return task_of_program(
+    task = task_of_program(
         program, text=text, id=settings.id, template=chosen, options=options, max_tokens=settings.max_tokens
     )
+    return replace(task, min_confidence=settings.min_confidence)
 
 
 def _type_named(settings: ExtractSettings) -> Any:

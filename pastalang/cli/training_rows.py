@@ -95,7 +95,7 @@ class LabelSettings:
         typer.Option(metavar="MODULE:FUNCTION", help="A function from the inputs to the value, in place of a model."),
     ] = None
     min_confidence: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Drop a row if the probability of any of its fields is lower.")
+        float, typer.Option(min=0.0, max=1.0, help="Drop a row if the confidence of any of its fields is lower.")
     ] = 0.0
     map: ColumnMap = None
     template: TemplateName = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pastalang.plan.plan import Form, Value
-from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation
+from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, draws_averaged
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer
@@ -231,6 +231,7 @@ class _LayoutBuilder:
                 None if field.details is None else tuple(field.details.masked_probability),
                 None if field.details is None else _options(field.details),
                 self._quotations(field, branch, value.exact),
+                draws_averaged(field, dict(self._request.plan.types)),
             ),
         )
         if not self._is_part(field.path):

@@ -8,7 +8,7 @@ from html import escape
 from itertools import pairwise
 from typing import Final
 
-from pastalang.runtime.answer_parts import FieldResult, Stretch
+from pastalang.runtime.answer_parts import FieldResult, Stretch, shown_confidence
 from pastalang.runtime.quotations import SourceSpan
 
 _SHOWN: Final = 300  # characters of a value
@@ -48,7 +48,7 @@ class Mark:
     @property
     def label(self) -> str:
         where = f", the first of {self.span.occurrences:,} places" if self.span.occurrences > 1 else ""
-        return f"{self.field.where} · confidence {self.field.confidence:.2f}{where}"
+        return f"{self.field.where} · confidence {shown_confidence(self.field.confidence)}{where}"
 
 
 def sources_page(fields: Sequence[FieldResult], sources: Mapping[str, str], *, title: str = "Sources") -> str:
@@ -105,7 +105,8 @@ def _row(number: int, field: FieldResult, marks: Sequence[Mark]) -> str:
     if mine:
         name = f'<a class="name" style="--hue:{hue(mine[0].colour)}" href="#f{number}">{name}</a>'
     places = ", ".join(f"{escape(mark.span.path)} {mark.span.start}–{mark.span.end}" for mark in mine)
-    return f"<tr><td>{name}</td><td>{escape(value)}</td><td>{field.confidence:.2f}</td><td>{places}</td></tr>\n"
+    sure = shown_confidence(field.confidence)
+    return f"<tr><td>{name}</td><td>{escape(value)}</td><td>{sure}</td><td>{places}</td></tr>\n"
 
 
 _PAGE: Final = """<!doctype html>

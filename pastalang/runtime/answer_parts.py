@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.plan.plan import Form
+from pastalang.program import types as t
 from pastalang.program.types import OnTruncated
+from pastalang.program.visit import arms_of
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.values.describe import counted
+from pastalang.values.lengths import closed_texts
 from pastalang.values.paths import place_in_answer, place_of
 
+if TYPE_CHECKING:
+    from pastalang.runtime.scheduler.transcript import Field
+
+_TEXTS: Final = (t.String, t.Regex, t.Verbatim, t.Array, t.Tuple, t.Map, t.Object, t.Schema, t.Anything)
 _SHOWN: Final = 400  # characters of a value in a repr
 
 
@@ -26,7 +34,9 @@ class FieldResult:
     text, value         as the model wrote it, and as Python has it
     span                where `text` stands in the text of the answer, or of the result that the field was taken from
     truncated           whether its limit ended it
-    confidence          the probability of the value, given what is declared for it
+    confidence          how sure the model is of the value, given what is declared for it: the probability of a value
+                        that is right or wrong as a whole, such as an option, a number or a date; of a text or a nested
+                        value, the geometric mean of the probabilities of its draws, whose number is `averaged`
     attempts            how many times it was decoded
     problem             why there is no value, or what a validator objects to
     masked_probability  with `details`: for each sampled token, the probability of the tokens that its type ruled out
@@ -48,9 +58,10 @@ class FieldResult:
     masked_probability: tuple[float, ...] | None = None
     options: tuple[tuple[str, float], ...] | None = None
     sources: tuple[SourceSpan, ...] = ()
+    averaged: int = 1
 
     def __repr__(self) -> str:
-        notes = [f"confidence {self.confidence:.2f}"]
+        notes = [f"confidence {shown_confidence(self.confidence)}"]
         notes += ["truncated"] * self.truncated
         notes += [f"{self.attempts} attempts"] * (self.attempts > 1)
         notes += [self.problem] if self.problem is not None else []
@@ -71,12 +82,12 @@ class FieldResult:
 
     @property
     def log_probability(self) -> float:
+        """The logarithm of the probability of the whole value."""
         return math.fsum(self.log_probabilities)
 
     @property
     def confidence(self) -> float:
-        """The probability of the value, given what is declared for it."""
-        return math.exp(self.log_probability)
+        return math.exp(self.log_probability / self.averaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,18 @@ class Truncation:
 
     def __str__(self) -> str:
         return f"{self.where} ({counted(self.limit, self.unit)})"
+
+
+def draws_averaged(field: Field, types: Mapping[str, t.Type]) -> int:
+    """The number of draws over which the confidence of a field is a mean: 1 for a value that counts as a whole."""
+    if not any(isinstance(arm, _TEXTS) for arm in arms_of(field.type, types)):
+        return 1
+    is_option = field.text in closed_texts(field.type, types, quoted=field.form is Form.JSON)
+    return 1 if is_option else max(1, field.draws)
+
+
+def shown_confidence(confidence: float) -> str:
+    return "below 0.01" if confidence < 0.01 else f"{confidence:.2f}"
 
 
 def field_at(fields: Sequence[FieldResult], path: str, items: tuple[int, ...]) -> FieldResult:

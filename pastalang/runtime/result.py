@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from pastalang.errors import PastaError, TruncationWarning
 from pastalang.plan.plan import Plan
 from pastalang.runtime.answer_html import answer_html, sources_page
-from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, field_at, shortened
+from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, field_at, shortened, shown_confidence
 from pastalang.runtime.errors import Problem, RunError, TooLong
 from pastalang.runtime.trace import Trace
 from pastalang.values.describe import counted
@@ -232,7 +232,7 @@ class Truncated(RunError):
         self.field = truncations[0].where
 
 
-Status: TypeAlias = Literal["ok", "invalid", "truncated", "too_long", "error"]
+Status: TypeAlias = Literal["ok", "unsure", "invalid", "truncated", "too_long", "error"]
 
 _NOTHING_USED: Final = Usage(
     input_tokens=0, reused_tokens=0, output_tokens=0, forced_tokens=0, forward_passes=0, critical_path=0,
@@ -247,11 +247,12 @@ class Extraction(Generic[T_co]):
     value        an instance of the type; None if the document failed
     id           the document, for one of many
     status       "ok"; "truncated" if a limit cut a value; "invalid" if a validator objects; "too_long" if the document
-                 does not fit into the model; "error" for anything else
+                 does not fit into the model; "error" for anything else; rows of `pasta extract` may be "unsure"
     error        the exception that ended the document; None if it has a value
     problem      why the status is not "ok", on one line
     fields       every field with its text, confidence and place in the source
-    confidence   the probability of the least certain field; 1 if there are no fields, 0 if the document failed
+    confidence   that of the least certain field, to be compared with a threshold; 1 if there are no fields, 0 if the
+                 document failed
     truncated    whether a limit ended a value
     usage        tokens, forward passes, memory and time
     result       the whole run, with its trace
@@ -274,7 +275,7 @@ class Extraction(Generic[T_co]):
         name = "" if self.id is None else f" {self.id}"
         if self.status != "ok" and self.error is not None:
             return f"<Extraction{name} {self.status}: {self.problem:.400}>"
-        return f"<Extraction{name} {self.value!r:.400}, confidence {self.confidence:.2f}>"
+        return f"<Extraction{name} {self.value!r:.400}, confidence {shown_confidence(self.confidence)}>"
 
     @property
     def status(self) -> Status:

@@ -15,11 +15,22 @@ def test_the_confidence_of_one_of_n_equal_options_is_one_nth() -> None:
     assert result.field("a").confidence == pytest.approx(1 / 4) and result.field("b").confidence == pytest.approx(1 / 2)
 
 
-def test_confidence_is_the_product_of_the_tokens() -> None:
-    for field in hashing(1).run(json_program("  a: string(max=6)"), sampling=WARM, on_truncated="keep").fields:
-        assert len(field.log_probabilities) == len(field.tokens)
-        assert field.confidence == pytest.approx(math.exp(sum(field.log_probabilities)))
-        assert field.log_probability == pytest.approx(sum(field.log_probabilities))
+def test_the_confidence_of_a_text_does_not_depend_on_its_length_and_that_of_a_number_is_of_the_whole() -> None:
+    program = json_program("  a: string(max=6)\n  b: integer(100..999)\n  c: string(max=6) | null")
+    for seed in range(4):
+        text, number, either = hashing(seed).run(program, sampling=WARM, on_truncated="keep", seed=seed).fields
+        for field in (text, number, either):
+            assert len(field.log_probabilities) == len(field.tokens)
+            assert field.log_probability == pytest.approx(sum(field.log_probabilities))
+        assert number.confidence == pytest.approx(math.exp(number.log_probability))
+        assert sum(map(bool, text.log_probabilities)) <= text.averaged <= len(text.tokens) and text.averaged > 1
+        assert text.confidence == pytest.approx(math.exp(text.log_probability / text.averaged))
+        assert (either.averaged == 1) is (either.value is None or len(either.tokens) == 1)
+
+
+def test_a_small_confidence_is_shown_as_small() -> None:
+    field = uniform().run(json_program("  a: integer(1000..9999)")).field("a")
+    assert field.confidence < 0.001 and "(confidence below 0.01)" in repr(field)
 
 
 def test_a_value_without_a_choice_is_certain() -> None:

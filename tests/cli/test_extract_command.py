@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -74,6 +75,22 @@ def run(*words: object, input: bytes | None = None) -> Result:
 
 def rows(path: str) -> list[Any]:
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def test_rows_below_the_least_confidence_have_a_status_of_their_own(model: Path) -> None:
+    found = run(TYPE, "docs.jsonl", "--model", model, "-o", "all.jsonl")
+    sure = sorted(min(one["confidence"] for one in row["_fields"]) for row in rows("all.jsonl"))
+    least = (sure[2] + sure[3]) / 2
+    found = run(TYPE, "docs.jsonl", "--model", model, "-o", "some.jsonl", "--min-confidence", least)
+    assert found.exit_code == 0 and "3 ok, 3 unsure" in found.stdout
+    for plain, row in zip(rows("all.jsonl"), rows("some.jsonl"), strict=True):
+        is_sure = min(one["confidence"] for one in row["_fields"]) >= least
+        assert row["value"] == plain["value"] and row["_status"] == ("ok" if is_sure else "unsure")
+        assert is_sure or re.fullmatch(
+            r"docs.jsonl:\d: the confidence of `(kind|urgent)` is .*, below .*", row["_error"]
+        )
+    again = run(TYPE, "docs.jsonl", "--model", model, "-o", "some.jsonl", "--resume")
+    assert again.exit_code == 2 and "min_confidence" in again.stderr
 
 
 def test_rows_are_written_in_every_format_with_the_same_values(model: Path) -> None:

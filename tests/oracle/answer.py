@@ -30,7 +30,8 @@ def same_items(one: LoopItems, other: LoopItems) -> bool:
 class Field:
     """The value of a hole. Forced tokens have a log-probability of 0.
 
-    Decoding it again starts at `checkpoint`. `threads` are the branches that the model began in its text.
+    Decoding it again starts at `checkpoint`. `threads` are the branches that the model began in its text. `draws` are
+    the tokens that were drawn.
     """
 
     hole: Hole
@@ -43,6 +44,7 @@ class Field:
     problem: str | None = None
     checkpoint: Checkpoint | None = None
     threads: list[Thread] = field(default_factory=list)
+    draws: int = 0
 
     @property
     def items(self) -> tuple[int, ...]:

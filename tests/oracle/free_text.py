@@ -64,6 +64,7 @@ def write_tagged_text(
         allowed = {*map(int, tokens_of(state.allowed())), *control}
         token, log_probability = draw(request, branch, allowed, hole.sampling)
         field.append(token, log_probability)
+        field.draws += 1
         is_kept = True
         if token in control:
             raw += control[token]

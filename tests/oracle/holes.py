@@ -188,6 +188,7 @@ def fill(request: Request, branch: BranchState, hole: Hole, loops: LoopItems, so
             tokens = _tokens(state, request)
             left = choice and {token: choice.left(state, field.tokens, token) for token in tokens}
             token, log_probability = draw(request, branch, tokens, hole.sampling, left)
+            field.draws += 1
             _accept(request, branch, state, field, token, log_probability)
             _force(request, branch, state, field)
         field.text, field.truncated = state.text, state.truncated

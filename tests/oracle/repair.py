@@ -20,12 +20,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pastalang import Problem
-from pastalang.plan.plan import Placement
+from pastalang.plan.plan import Form, Placement
+from pastalang.program import types as t
+from pastalang.program.visit import arms_of
 from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, judge
 from pastalang.values.json import Node, places_of
 from pastalang.values.json import Place as Span
+from pastalang.values.lengths import closed_texts
 from pastalang.values.paths import path_text
 from tests.oracle.answer import Field, Layout, layout_of, layouts_of
 from tests.oracle.branch import BranchState, Checkpoint, Replay
@@ -55,7 +58,15 @@ class Target:
 
     @property
     def confidence(self) -> float:
-        return math.exp(math.fsum(self.field.log_probabilities)) if self.field else 1.0
+        """The probability of a value that is right or wrong as a whole; of others the geometric mean of their draws."""
+        if self.field is None:
+            return 1.0
+        type, types = self.field.hole.type, dict(self.layout.plan.types)
+        whole = (t.Literal, t.Boolean, t.Null, t.Integer, t.Number, t.Temporal, t.Uuid)
+        is_whole = all(isinstance(arm, whole) for arm in arms_of(type, types))
+        is_whole |= self.field.text in closed_texts(type, types, quoted=self.field.hole.form is Form.JSON)
+        draws = 1 if is_whole else max(1, self.field.draws)
+        return math.exp(math.fsum(self.field.log_probabilities) / draws)
 
 
 def field_targets(layout: Layout) -> list[Target]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pastalang.runtime.answer import Layout, documents_of, layout_of
+from pastalang.runtime.answer_parts import draws_averaged
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.policy import Policy
@@ -200,7 +201,7 @@ class AnswerReview:
             target.key: target
             for target in field_targets(layout)
             if target.field is not None
-            and _confidence(target.field) < threshold
+            and _confidence(target.field, target.checkpoint.branch) < threshold
             and self._tried[target.key] < self.policy.retries
             and stale.isdisjoint(_branches([target]))
         }
@@ -218,7 +219,7 @@ class AnswerReview:
         was_undone = False
         for retry in retries:
             field = now.get(retry.target.key)
-            if field is None or retry.target.key in refused or not _is_surer(field, retry.before):
+            if field is None or retry.target.key in refused or not _is_surer(field, retry):
                 again = FieldAgain(retry.target.name, retry.target.items, "it stays as it was")
                 retry.retake.new.request.events.report(again)
                 undo(retry.retake)
@@ -271,9 +272,11 @@ def _branches(targets: Iterable[Target]) -> set[BranchState]:
     return {latest(target.checkpoint.branch) for target in targets}
 
 
-def _is_surer(field: Field, before: Field) -> bool:
-    return field.whole_text != before.whole_text and _confidence(field) > _confidence(before)
+def _is_surer(field: Field, retry: Retry) -> bool:
+    before, branch = retry.before, retry.target.checkpoint.branch
+    return field.whole_text != before.whole_text and _confidence(field, branch) > _confidence(before, branch)
 
 
-def _confidence(field: Field) -> float:
-    return math.exp(math.fsum(field.log_probabilities))
+def _confidence(field: Field, branch: BranchState) -> float:
+    averaged = draws_averaged(field, dict(branch.request.plan.types))
+    return math.exp(math.fsum(field.log_probabilities) / averaged)
