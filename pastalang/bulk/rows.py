@@ -35,7 +35,14 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.serialise import fingerprint
 from pastalang.program.program import Input, InputKind, OneOf, Program
 from pastalang.runtime.answer_parts import FieldResult
-from pastalang.runtime.call import IN_FLIGHT, ExtractOptions, check_in_flight, template_of
+from pastalang.runtime.call import (
+    EXTRACT_DEFAULTS,
+    IN_FLIGHT,
+    ExtractOptions,
+    check_in_flight,
+    shows_options,
+    template_of,
+)  # fmt: skip
 from pastalang.runtime.errors import BadInputs, RunError, TooLong
 from pastalang.runtime.models.choice import default_model, revision_of
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName
@@ -376,6 +383,7 @@ def place_of(source: SourceSpan, document: Document, columns: Sequence[str]) -> 
 
 
 T = TypeVar("T")
+_OPTIONS: Final = {name: default for name, default in EXTRACT_DEFAULTS.items() if name != "details"}
 
 
 @overload
@@ -390,6 +398,7 @@ def extract_many(
     text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
     **options: Unpack[ExtractOptions],
 ) -> Iterator[Extraction[Any]]: ...  # fmt: skip
+@shows_options(_OPTIONS, ExtractOptions)
 def extract_many(
     type: Any, documents: Iterable[Any], *, model: str | Path | Engine | None = None,
     text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
@@ -413,6 +422,7 @@ def extract_many(
     return _extractions(task, documents, _loader(model, dtype), in_flight)
 
 
+@shows_options(_OPTIONS, ExtractOptions)
 def aextract_many(
     type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | Engine | None = None,
     text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,

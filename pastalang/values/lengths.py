@@ -432,8 +432,10 @@ def count_values(type: t.Type) -> int | None:
             return 1
         case t.Integer(minimum=int() as low, maximum=int() as high, multiple_of=step):
             return max(0, high // (step or 1) - -(-low // (step or 1)) + 1)
-        case t.Regex(pattern=pattern) | t.String(pattern=str() as pattern):
+        case t.Regex(pattern=pattern):
             return _count_texts(pattern)
+        case t.String(pattern=str() as pattern, min_chars=least, max_chars=most):
+            return _count_texts(pattern, least, most)
         case t.Number(minimum=low, maximum=high) if low is not None and low == high:
             return 1
         case t.Union(arms=arms):
@@ -452,12 +454,12 @@ def _together(parts: Iterable[t.Type], count: Callable[[list[int]], int]) -> int
     return count(known) if len(known) == len(counts) else None
 
 
-def _count_texts(pattern: str) -> int | None:
+def _count_texts(pattern: str, least: int = 0, most: int | None = None) -> int | None:
     try:
         texts = texts_of(parse_regex(pattern), fewer_than=_MANY)
     except RegexError:  # reported where the pattern is compiled
         return None
-    return None if texts is None else len(texts)
+    return None if texts is None else sum(least <= len(text) and (most is None or len(text) <= most) for text in texts)
 
 
 def has_numbers(type: t.Integer | t.Number) -> bool:

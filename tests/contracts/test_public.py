@@ -139,3 +139,14 @@ def test_an_example_says_what_it_is_for_and_has_inputs_to_try(path: Path) -> Non
 def test_the_make_target_is_content_with_every_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main() == 0
     assert f"{len(EXAMPLES)} examples" in capsys.readouterr().out
+
+
+def test_every_exception_is_in_the_module_of_errors_too() -> None:
+    from pastalang import errors
+
+    raised = {
+        name
+        for name in pastalang.__all__
+        if isinstance(found := getattr(pastalang, name), type) and issubclass(found, Exception)
+    }
+    assert dir(errors) == sorted(raised) and all(getattr(errors, name) is getattr(pastalang, name) for name in raised)

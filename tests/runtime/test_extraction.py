@@ -176,6 +176,10 @@ def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
         (lambda: engine().extract(Note, "x", model="gpt"), "an engine has its model already"),
         (lambda: engine().extract(Note, "x", stream=True), "`engine.stream` with `pastalang.from_model(Model)`"),
         (lambda: pastalang.extract(bytes, "x"), "use a string"),
+        (
+            lambda: pastalang.extract(Annotated[str, Field(pattern="^abc$", max_length=2)], "x"),
+            "/abc/ needs at least 3 characters, but only 2 are allowed",
+        ),
         (lambda: pastalang.extract(Literal["a"], "x"), "only one possible value, so there is nothing to fill in"),
     ],
 )
@@ -234,4 +238,10 @@ def test_help_shows_the_options_of_a_call() -> None:
         shown = inspect.signature(function).parameters
         assert {"instructions", "context", "examples", "details", "seed", "repair"} <= shown.keys()
         assert shown["seed"].default == 0 and "options" not in shown
+    for function in (pastalang.extract_many, pastalang.aextract_many):
+        shown = inspect.signature(function).parameters
+        assert {"instructions", "examples", "in_flight", "seed"} <= shown.keys() and not {
+            "options",
+            "details",
+        } & shown.keys()
     assert "template" in inspect.signature(Engine.run).parameters
