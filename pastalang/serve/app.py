@@ -19,11 +19,11 @@ from pastalang.errors import PastaError
 from pastalang.program.types import Sampling
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import RunError
+from pastalang.runtime.errors import Cancelled, RunError
 from pastalang.runtime.result import Result
 from pastalang.serve import answers
 from pastalang.serve.answers import Choice, Head
-from pastalang.serve.driver import Driver, Job, Ticket
+from pastalang.serve.driver import Driver, InternalError, Job, Ticket, TooLate
 from pastalang.serve.errors import RequestError, bad_request
 from pastalang.serve.metrics import Metrics
 from pastalang.serve.page import PAGE
@@ -175,15 +175,16 @@ def _error_response(problem: RequestError) -> Response:
 
 def _as_error(problem: PastaError) -> RequestError:
     """What a run failed with, as a status. Internal errors keep their details to the log."""
-    text = str(problem)
-    if text.startswith("internal error"):
-        _LOG.error("%s", text)
-        return RequestError(500, "internal error")
-    if "longer than its deadline" in text:
-        return RequestError(504, text, code="timeout")
+    match problem:
+        case InternalError():
+            return RequestError(500, "internal error")
+        case TooLate():
+            return RequestError(504, str(problem), code=problem.code)
+        case Cancelled():
+            return RequestError(503, "the server is shutting down", retry_after=5)
     code = getattr(problem, "code", None)
     status = 422 if isinstance(problem, RunError) else 400
-    return RequestError(status, text, code=code if isinstance(code, str) else None)
+    return RequestError(status, str(problem), code=code if isinstance(code, str) else None)
 
 
 async def _body(request: Request, most: int) -> Any:

@@ -2,8 +2,9 @@
 
     submit ──> queue (bounded, by priority) ──> in flight (bounded) ──step──> Ticket: text, events, outcome
 
-Requests join and leave between two forward passes, never inside one. A client that goes away frees its memory with
-the next pass.
+A request begins in a thread: its program is planned and its text becomes tokens beside the passes of the others. It
+leaves between two forward passes: a client that goes away frees its memory before the next one, and its place in the
+queue at once.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import heapq
 import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pastalang.errors import PastaError
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import RunError
+from pastalang.runtime.errors import Cancelled, RunError
 from pastalang.runtime.events import Event
 from pastalang.runtime.partial_text import text_so_far
 from pastalang.runtime.plan_cache import Runnable
@@ -29,6 +30,19 @@ from pastalang.serve.errors import RequestError
 
 _LOG: Final = logging.getLogger("pastalang.serve")
 _RETRY_AFTER: Final = 1  # seconds, at least
+_QUICK: Final = 0.01  # seconds that a pass waits for requests that begin
+
+
+class TooLate(RunError):
+    """The request took longer than it may."""
+
+    code = "timeout"
+
+
+class InternalError(RunError):
+    """A mistake of ours. What it says is for the log, not for clients."""
+
+    code = "internal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +73,12 @@ class Ticket:
     accepted: float
     outcome: asyncio.Future[Result | PastaError]
     news: asyncio.Queue[Update | None] = field(default_factory=asyncio.Queue)
-    request: RequestState | None = None  # once it is in flight
+    request: RequestState | None = None  # once it has begun
     sent: int = 0  # characters
     first_text: float | None = None
     is_cancelled: bool = False
 
-    async def updates(self) -> AsyncIterator[Update]:
+    async def updates(self) -> AsyncGenerator[Update, None]:
         while (update := await self.news.get()) is not None:
             yield update
 
@@ -80,7 +94,8 @@ class Driver:
         self.passes = 0
         self._queue: list[tuple[int, int, Ticket]] = []
         self._numbers = itertools.count()
-        self._active: dict[Ticket, None] = {}
+        self._active: dict[Ticket, None] = {}  # in flight, those included that are about to begin
+        self._beginning: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._seconds = 1.0  # of a recent job, for `Retry-After`
@@ -104,18 +119,18 @@ class Driver:
             await asyncio.sleep(0.02)
         for ticket in (*self._active, *(ticket for *_, ticket in self._queue)):
             self.cancel(ticket)
-        self._wake.set()
         if self._task is not None:
-            await asyncio.sleep(0)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._leave()
+        if self._beginning is not None:
+            await self._beginning
+        await self._leave()
 
     def submit(self, job: Job) -> Ticket:
         """Raises `RequestError`: 429 if the queue is full, 503 if the server shuts down."""
         if self.is_draining:
             raise RequestError(503, "the server is shutting down", retry_after=5)
-        if len(self._queue) >= self.max_queue and len(self._active) >= self.max_in_flight:
+        if len(self._queue) + len(self._active) >= self.max_queue + self.max_in_flight:
             wait = max(_RETRY_AFTER, round(self._seconds * len(self._queue) / self.max_in_flight))
             raise RequestError(
                 429, f"the server is busy: {len(self._queue)} requests are waiting", code="queue_full", retry_after=wait
@@ -126,17 +141,18 @@ class Driver:
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
-        """Its client has gone. Takes effect before the next pass."""
+        """Its client has gone. One that waits leaves at once, one in flight before the next pass."""
         ticket.is_cancelled = True
+        self._leave_queue()
         self._wake.set()
 
     # ── the task ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def _drive(self) -> None:
         while True:
-            self._leave()
-            self._admit()
-            if not self._active:
+            await self._leave()
+            await self._admit()
+            if not self._begun:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
@@ -147,45 +163,69 @@ class Driver:
                 raise
             except Exception as problem:  # a mistake of ours: who was in flight is told, and the server goes on
                 _LOG.exception("a forward pass failed")
-                self._fail(problem)
+                await self._give_up(self._begun, InternalError(type(problem).__name__))
             else:
                 self.passes += 1
             self._report()
 
-    def _admit(self) -> None:
-        while self._queue and len(self._active) < self.max_in_flight:
+    async def _admit(self) -> None:
+        """Let waiting requests begin beside the passes. Those that are quick to begin take part in the next one."""
+        if self._beginning is None or self._beginning.done():
+            if not self._has_room:
+                return
+            self._beginning = asyncio.create_task(self._begin_waiting(), name="pastalang beginnings")
+        await asyncio.wait({self._beginning}, timeout=_QUICK)
+
+    @property
+    def _begun(self) -> list[Ticket]:
+        return [ticket for ticket in self._active if ticket.request is not None]
+
+    @property
+    def _has_room(self) -> bool:
+        return bool(self._queue) and len(self._active) < self.max_in_flight
+
+    async def _begin_waiting(self) -> None:
+        while self._has_room:
             *_, ticket = heapq.heappop(self._queue)
-            if ticket.is_cancelled or self._is_late(ticket):
-                self._end(ticket, _too_late())
-                continue
-            job = ticket.job
+            self._active[ticket] = None
             try:
-                request = self.engine.prepare(job.program, job.inputs, job.options, with_events=job.streams)
-                self.engine.loop.submit(request)
-                ticket.request = request
+                ticket.request = await asyncio.to_thread(self._begin, ticket.job)
             except PastaError as problem:
-                self._end(ticket, problem)
+                await self._give_up([ticket], problem)
             except Exception as problem:
                 _LOG.exception("a request could not begin")
-                self._end(ticket, RunError(f"internal error: {type(problem).__name__}"))
-            else:
-                self._active[ticket] = None
+                await self._give_up([ticket], InternalError(type(problem).__name__))
+            self._wake.set()
 
-    def _leave(self) -> None:
+    def _begin(self, job: Job) -> RequestState:
+        request = self.engine.prepare(job.program, job.inputs, job.options, with_events=job.streams)
+        self.engine.loop.submit(request)
+        return request
+
+    async def _leave(self) -> None:
         """Take out the requests whose clients have gone or whose time is up."""
-        for ticket in [one for one in self._active if one.is_cancelled or self._is_late(one)]:
-            assert ticket.request is not None
-            self.engine.loop.cancel([ticket.request])
-            del self._active[ticket]
-            self._end(ticket, _too_late())
+        self._leave_queue()
+        for is_cancelled in (True, False):
+            leaving = [one for one in self._begun if one.is_cancelled is is_cancelled and self._has_to_leave(one)]
+            await self._give_up(leaving, _reason(is_cancelled))
+
+    def _leave_queue(self) -> None:
+        leaving = [ticket for *_, ticket in self._queue if self._has_to_leave(ticket)]
+        if leaving:
+            self._queue = [entry for entry in self._queue if entry[-1] not in leaving]
+            heapq.heapify(self._queue)
+            for ticket in leaving:
+                self._end(ticket, _reason(ticket.is_cancelled))
+
+    def _has_to_leave(self, ticket: Ticket) -> bool:
+        return ticket.is_cancelled or self._is_late(ticket)
 
     def _is_late(self, ticket: Ticket) -> bool:
         return ticket.job.deadline is not None and time.monotonic() > ticket.job.deadline
 
     def _report(self) -> None:
-        for ticket in list(self._active):
-            request = ticket.request
-            assert request is not None
+        for ticket in self._begun:
+            assert (request := ticket.request) is not None
             if request.is_over:
                 del self._active[ticket]
                 self._finish(ticket, request)
@@ -208,12 +248,12 @@ class Driver:
                 ticket.first_text = time.monotonic()
             ticket.news.put_nowait(Update(new, events))
 
-    def _fail(self, problem: Exception) -> None:
-        for ticket in list(self._active):
-            assert ticket.request is not None
-            self.engine.loop.cancel([ticket.request])
+    async def _give_up(self, tickets: Sequence[Ticket], reason: PastaError) -> None:
+        if requests := [ticket.request for ticket in tickets if ticket.request is not None]:
+            await asyncio.to_thread(self.engine.loop.cancel, requests)
+        for ticket in tickets:
             del self._active[ticket]
-            self._end(ticket, RunError(f"internal error: {type(problem).__name__}"))
+            self._end(ticket, reason)
 
     def _end(self, ticket: Ticket, outcome: Result | PastaError) -> None:
         if not ticket.outcome.done():
@@ -221,5 +261,7 @@ class Driver:
         ticket.news.put_nowait(None)
 
 
-def _too_late() -> RunError:
-    return RunError("the request took longer than its deadline allows")
+def _reason(is_cancelled: bool) -> RunError:
+    if is_cancelled:
+        return Cancelled("the request was given up")
+    return TooLate("the request took longer than its deadline allows")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pastalang.program.types import Sampling
+from pastalang.serve.driver import Job, TooLate
 from pastalang.serve.tasks import task_of
 from pastalang.serve.wire import read_chat
 from tests.serve.running import chat, engine, json_format, parts_of, serving, text_of
@@ -348,6 +352,43 @@ def test_a_request_that_takes_too_long_is_given_up() -> None:
         async with serving(deadline=0.05) as (client, _):
             late = await client.post("/v1/chat/completions", json=chat("x", max_tokens=4_000))
         assert late.status_code == 504 and late.json()["error"]["code"] == "timeout"
+
+    run(test())
+
+
+def test_a_waiting_request_is_given_up_in_time_and_leaves_its_place() -> None:
+    async def test() -> None:
+        async with serving(max_in_flight=1, max_queue=1) as (client, server):
+            slow = asyncio.create_task(client.post("/v1/chat/completions", json=chat("x", max_tokens=4_000)))
+            await _until(lambda: server.driver.in_flight == 1)
+            body = read_chat(chat("y", max_tokens=1))
+            job = Job(task_of(body).program, task_of(body).inputs, {"on_truncated": "keep"})
+            leaving = server.driver.submit(job)
+            server.driver.cancel(leaving)
+            assert leaving.outcome.done() and server.driver.waiting == 0
+            late = server.driver.submit(replace(job, deadline=time.monotonic() + 0.05))
+            assert isinstance(await late.outcome, TooLate) and server.driver.waiting == 0
+            slow.cancel()
+
+    run(test())
+
+
+def test_a_request_begins_without_holding_up_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is about to begin counts as in flight, so a shutdown waits for it."""
+
+    async def test() -> None:
+        made, may_begin = engine(), threading.Event()
+        prepare = made.prepare
+        monkeypatch.setattr(made, "prepare", lambda *a, **k: may_begin.wait(30) and prepare(*a, **k))
+        async with serving(made) as (client, server):
+            accepted = asyncio.create_task(client.post("/v1/chat/completions", json=chat("x", max_tokens=3)))
+            await _until(lambda: server.driver.in_flight == 1)
+            assert (await client.get("/health")).status_code == 200
+            stopping = asyncio.create_task(server.driver.stop(seconds=30))
+            await asyncio.sleep(0.1)
+            may_begin.set()
+            await stopping
+            assert (await accepted).status_code == 200
 
     run(test())
 
