@@ -45,6 +45,12 @@ class ServeSettings:
     drain: Annotated[
         float, typer.Option(help="How long a shutdown waits for accepted requests, in seconds.", min=0)
     ] = 30.0
+    patience: Annotated[
+        float, typer.Option(help="How long the head and the body of a request may take to arrive, in seconds.", min=0.1)
+    ] = 30.0
+    isolate_keys: Annotated[
+        bool, typer.Option("--isolate-keys", help="Callers with different keys share no kept prompts.")
+    ] = False
     device: Device = None
     cells: Cells = 8192
     log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write the messages of requests to the log.")] = (
@@ -56,6 +62,8 @@ class ServeSettings:
 def serve_command(settings: ServeSettings) -> None:
     if settings.host not in _LOOPBACK and not settings.api_key:
         raise Refused(f"--host {settings.host} can be reached from other machines: set --api-key", EXIT_USAGE)
+    if settings.isolate_keys and not settings.api_key:
+        raise Refused("--isolate-keys keeps callers apart by their keys: set --api-key", EXIT_USAGE)
     serve = _serving()
     chosen = chosen_model(settings.model)
     refuse_model(chosen.name)
@@ -63,7 +71,7 @@ def serve_command(settings: ServeSettings) -> None:
         name=settings.name or chosen.name, programs=_folder(settings.programs), reload=settings.reload,
         api_keys=tuple(settings.api_key or ()), max_in_flight=settings.max_in_flight, max_queue=settings.max_queue,
         max_body_bytes=settings.max_body, deadline=settings.deadline, drain=settings.drain,
-        logs_prompts=settings.log_prompts,
+        logs_prompts=settings.log_prompts, patience=settings.patience, isolate_keys=settings.isolate_keys,
     )  # fmt: skip
     engine = load_engine(chosen.name, device=settings.device, cells=settings.cells)
     address = f"http://{settings.host}:{settings.port}"

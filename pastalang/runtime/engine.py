@@ -486,14 +486,19 @@ class Engine:
         return Call(plan, options, policy_for(plan, options, has_checks=self._plans.has_checks(plan))), named
 
     def prepare(
-        self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any], *, with_events: bool
-    ) -> RequestState:
-        """A request that has not begun. Whoever steps the `loop` of the engine, such as a server, submits it there."""
+        self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any], *, with_events: bool,
+        keeper: str = "",
+    ) -> RequestState:  # fmt: skip
+        """A request that has not begun. Whoever steps the `loop` of the engine, such as a server, submits it there.
+
+        Only requests with the same `keeper` share kept prompts.
+        """
         call, named = self._call(program, given)
         inputs = {} if inputs is None else inputs
-        return self._request(call, merged_inputs(inputs, named, call.plan, given), with_events=with_events)
+        merged = merged_inputs(inputs, named, call.plan, given)
+        return self._request(call, merged, with_events=with_events, keeper=keeper)
 
-    def _request(self, call: Call, inputs: Mapping[str, Any], *, with_events: bool) -> RequestState:
+    def _request(self, call: Call, inputs: Mapping[str, Any], *, with_events: bool, keeper: str = "") -> RequestState:
         values = bind_inputs(call.plan, inputs)
         options = call.options
         called = Sampling(on_truncated=options.on_truncated, drafts=options.drafts)
@@ -504,6 +509,7 @@ class Engine:
             request = RequestState(
                 self._plans.bound(call.plan), values, number=next(self._numbers), seed=options.seed, base=base,
                 make_reviewer=make_reviewer, details=options.details, with_events=with_events,
+                keeper=keeper,
             )  # fmt: skip
         if "auto" in request.drafts:
             self.loop.measure_steps()

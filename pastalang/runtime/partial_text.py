@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
-from pastalang.plan.plan import Form
+from pastalang.plan.plan import Form, Hole
+from pastalang.program.types import String
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.transcript import (
@@ -15,6 +17,9 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
     WrittenText,
 )
+
+_HALF_ESCAPE = r"\\(?:u[0-9a-fA-F]{0,3})?"
+_OPEN_ESCAPE = re.compile(rf"(?:\\u[dD][89abAB][0-9a-fA-F]{{2}})?(?:{_HALF_ESCAPE})?\Z")
 
 
 class _Open(Exception):
@@ -39,34 +44,49 @@ def text_so_far(request: RequestState) -> str:
 
 
 def _branch(branch: BranchState) -> Iterator[str]:
-    yield from _all(branch.written)
+    yield from _all(branch.written, branch)
     if not branch.has_ended:
         raise _Open
 
 
-def _all(written: Iterable[Written]) -> Iterator[str]:
+def _all(written: Iterable[Written], branch: BranchState) -> Iterator[str]:
     for one in written:
         match one:
             case WrittenText(text=text, in_answer=True):
                 yield text
             case WrittenField(field=field) if field.form is not Form.THOUGHT:
-                yield from _field(field)
+                yield from _field(field, branch)
             case WrittenBranch(branch=forked):
                 yield from _branch(forked)
             case WrittenLoop(items=items):
                 for item in items:
-                    yield from _all(item)
+                    yield from _all(item, branch)
             case _:
                 pass
 
 
-def _field(field: Field) -> Iterator[str]:
+def _field(field: Field, branch: BranchState) -> Iterator[str]:
     """A value that its limit may still turn into null is certain only at its end, as is a text with threads."""
     if field.is_done and not field.is_auto:
         if field.truncated and field.on_truncated is not None and field.on_truncated != "keep":
             raise _Open
         yield field.text
         return
-    if not field.is_auto and field.on_truncated in (None, "keep"):
-        yield field.text[: field.reported]
+    hole = branch.hole
+    if hole is not None and hole.field is field and not field.is_auto and field.on_truncated in (None, "keep"):
+        yield _certain(hole.state.text, hole.hole)
     raise _Open
+
+
+def _certain(text: str, hole: Hole) -> str:
+    """What stays of the text of a value that is being written, whatever follows.
+
+    A string goes on where it is. The beginning of a stop text may be removed, and a limit may cut an escape sequence.
+    Any other value is certain only when it is whole: 1 may become 12.
+    """
+    if hole.form is Form.JSON:
+        return _OPEN_ESCAPE.sub("", text) if text.startswith('"') else ""
+    if not isinstance(hole.type, String):
+        return ""
+    begun = (size for stop in hole.type.stop or () for size in range(1, len(stop)) if text.endswith(stop[:size]))
+    return text[: len(text) - max(begun, default=0)]

@@ -7,12 +7,16 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, Final
 
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.result import Result
 from pastalang.serve.tasks import AnswerKind
+from pastalang.serve.wire import Ask
+
+_PLAIN: Final = (AnswerKind.TEXT, AnswerKind.COMPLETION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Choice:
         """`length` if the text was cut. A value inside a whole answer that its own limit cut is named under `pasta`."""
         if self.call is not None:
             return "tool_calls"
-        was_cut = self.kind is AnswerKind.TEXT and self.result.truncated
+        was_cut = self.kind in _PLAIN and self.result.truncated
         return "length" if was_cut or len(self.text) < len(self.result.text) else "stop"
 
 
@@ -126,12 +130,13 @@ def _logprob(text: str, value: float) -> dict[str, Any]:
 
 
 def usage_of(choices: Sequence[Choice], encoder: Encoder) -> dict[str, Any]:
-    """As the wire counts: each token of the answers, whether it was drawn or known before the model wrote."""
+    """As the wire counts: each token of the answers, whether it was drawn or known before the model wrote, and each
+    prompt once."""
     usages = [one.result.usage for one in choices]
-    prompt = usages[0].input_tokens
+    prompts = {one.result.prompt: one.result.usage for one in choices}
+    prompt = sum(one.input_tokens for one in prompts.values())
     written = sum(
-        one.result.usage.output_tokens if one.kind is AnswerKind.TEXT else len(encoder.text(one.text))
-        for one in choices
+        one.result.usage.output_tokens if one.kind in _PLAIN else len(encoder.text(one.text)) for one in choices
     )
     return {
         "prompt_tokens": prompt,
@@ -206,6 +211,45 @@ def event_of(event: Event) -> dict[str, Any] | None:
             return {"event": "again", "field": event.where, "reason": reason}
         case _:
             return None
+
+
+# ── completions ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def text_completion(head: Head, choices: Sequence[Choice], encoder: Encoder, ask: Ask) -> dict[str, Any]:
+    parts = [
+        {
+            "index": index,
+            "text": ask.prompts[index // ask.choices] + one.text if ask.echo else one.text,
+            "finish_reason": one.finish_reason,
+            "logprobs": _text_logprobs(one, encoder) if ask.logprobs else None,
+        }
+        for index, one in enumerate(choices)
+    ]
+    more = {"usage": usage_of(choices, encoder), "pasta": pasta_of(choices)}
+    return {**_text_head(head), "choices": parts, **more}
+
+
+def text_chunk(head: Head, text: str, finish_reason: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "text": text, "finish_reason": finish_reason, "logprobs": None}
+    return {**_text_head(head), "choices": [choice]}
+
+
+def text_usage_chunk(head: Head, choice: Choice, encoder: Encoder) -> dict[str, Any]:
+    return {**_text_head(head), "choices": [], "usage": usage_of([choice], encoder), "pasta": pasta_of([choice])}
+
+
+def _text_head(head: Head) -> dict[str, Any]:
+    return {"id": head.name, "object": "text_completion", "created": head.created, "model": head.model}
+
+
+def _text_logprobs(choice: Choice, encoder: Encoder) -> dict[str, Any]:
+    field = choice.result.field("answer")
+    tokens = [encoder.decode([token]) for token in field.tokens]
+    offsets = [0, *accumulate(map(len, tokens))][: len(tokens)]
+    return {
+        "tokens": tokens, "token_logprobs": list(field.log_probabilities), "top_logprobs": None, "text_offset": offsets,
+    }  # fmt: skip
 
 
 # ── responses ────────────────────────────────────────────────────────────────────────────────────────────

@@ -55,6 +55,7 @@ class Job:
     streams: bool = False  # text and events are wanted while it runs
     priority: int = 0
     deadline: float | None = None
+    keeper: str = ""  # whose kept prompts it may use
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class Driver:
             self._wake.set()
 
     def _begin(self, job: Job) -> RequestState:
-        request = self.engine.prepare(job.program, job.inputs, job.options, with_events=job.streams)
+        request = self.engine.prepare(job.program, job.inputs, job.options, with_events=job.streams, keeper=job.keeper)
         self.engine.loop.submit(request)
         return request
 
@@ -225,7 +226,8 @@ class Driver:
 
     def _report(self) -> None:
         for ticket in self._begun:
-            assert (request := ticket.request) is not None
+            request = ticket.request
+            assert request is not None
             if request.is_over:
                 del self._active[ticket]
                 self._finish(ticket, request)

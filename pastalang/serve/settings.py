@@ -8,7 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`drain`: how long a shutdown waits for accepted requests; `deadline`: how long any request may take. Seconds."""
+    """In seconds, `drain`: how long a shutdown waits for accepted requests; `deadline`: how long any request may take;
+    `patience`: how long its head and its body may take to arrive. `isolate_keys`: callers with different keys share no
+    kept prompts."""
 
     name: str  # of the model, as clients call it
     programs: Path | None = None
@@ -19,4 +21,6 @@ class Settings:
     max_body_bytes: int = 4 * 2**20
     deadline: float = 600.0
     drain: float = 30.0
+    patience: float = 30.0
+    isolate_keys: bool = False
     logs_prompts: bool = False

@@ -12,6 +12,9 @@ from typing import Any, Final
 from pastalang.errors import PastaError, ProgramError
 from pastalang.interop import from_schema
 from pastalang.limits import MAX_FILE_BYTES
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Plan, Text
+from pastalang.plan.verify import verify
 from pastalang.program import types as t
 from pastalang.program.pieces import Hole, InputValue
 from pastalang.program.program import (
@@ -25,6 +28,7 @@ from pastalang.program.program import (
     Template,
     TextBody,
 )
+from pastalang.runtime.encoder import Encoder
 from pastalang.serve.errors import bad_request
 from pastalang.serve.wire import Ask, Tool, ToolUse
 from pastalang.serve.wire import Message as Turn
@@ -32,6 +36,7 @@ from pastalang.source import Source, Span
 from pastalang.values.conversion import NotExpressible
 
 DEFAULT_TOKENS: Final = 512  # of a plain text that names no limit
+COMPLETION_TOKENS: Final = 16  # of a completion that names no limit, as on the wire
 _NOWHERE: Final = Span(0, 0)
 _NEVER: Final = "\0"  # the end of a text that ends with the model's turn: no text holds it
 
@@ -40,6 +45,7 @@ class AnswerKind(Enum):
     TEXT = "text"
     JSON = "json"
     CALL = "call"  # of a tool, or null for none
+    COMPLETION = "completion"  # of a text, with no chat around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Task:
     """A program and its inputs. `otherwise` is what answers if the model decides to call no tool."""
 
     kind: AnswerKind
-    program: Program
+    program: Program | Plan
     inputs: Mapping[str, Any]
     otherwise: Task | None = None
 
@@ -64,6 +70,18 @@ def task_of(ask: Ask) -> Task:
     told = replace(ask, messages=_with_tools(ask, ask.tools))
     program = _of_schema(_schema_of(ask.tools), "tools", True)
     return Task(AnswerKind.CALL, program, _inputs(told), None if ask.tools.is_required else text)
+
+
+def completion_tasks(ask: Ask, encoder: Encoder) -> list[Task]:
+    """One for each prompt."""
+    plan = _of_completion(ask.stop, ask.max_tokens or COMPLETION_TOKENS, _begins(encoder.tokenizer))
+    return [Task(AnswerKind.COMPLETION, plan, {"prompt": prompt}) for prompt in ask.prompts]
+
+
+def _begins(tokenizer: Any) -> str:
+    """The token that begins every text, if this tokenizer has one."""
+    begin = tokenizer.bos_token
+    return begin if begin and tokenizer.bos_token_id in tokenizer("")["input_ids"] else ""
 
 
 def _has_system(ask: Ask) -> bool:
@@ -99,6 +117,24 @@ def _of_schema(schema: str, param: str, has_system: bool) -> Program:
 def _of_text(stop: tuple[str, ...], has_system: bool, limit: int) -> Program:
     type = t.String(max_tokens=limit, stop=stop or (_NEVER,), may_be_empty=True)
     return _program(TextBody((Hole("answer", type, t.Sampling(), _NOWHERE),)), has_system, {})
+
+
+@lru_cache(maxsize=64)
+def _of_completion(stop: tuple[str, ...], limit: int, begins: str) -> Plan:
+    """A text that goes on where the prompt ends: the plan of an answer whose turn begins there."""
+    type = t.String(max_tokens=limit, stop=stop or (_NEVER,))
+    pieces = (InputValue(("prompt",), _NOWHERE), Hole("answer", type, t.Sampling(), _NOWHERE))
+    message = Message(Role.ASSISTANT, TextBody(pieces), _NOWHERE)
+    prompt = Input("prompt", InputKind.TEXT, None, False, _NOWHERE)
+    template = Template("completion", (prompt,), (message,), t.Sampling(), None, _NOWHERE)
+    plan = build_plan(template, Program(Source("<request>", ""), {}, {"completion": template}, {}))
+    [branch] = plan.branches
+    turn, *known, hole = branch.segments
+    start = (Text(begins, shown=False),) if begins else ()
+    segments = (*start, *known, turn, hole)
+    found = replace(plan, branches=(replace(branch, segments=segments),))
+    verify(found)
+    return found
 
 
 def _program(body: Body, has_system: bool, types: Mapping[str, t.Type]) -> Program:

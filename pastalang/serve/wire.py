@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {  # accepted with these values
     "function_call": (None,),
     "reasoning_effort": (None, "none"),
     "web_search_options": (None,),
+    "suffix": (None, ""),
 }
 
 
@@ -84,6 +85,8 @@ class PastaOptions:
     drafts: str | int | None = None
     repair: int | None = None
     events: bool = False  # a streamed answer reports fields as they grow, next to the text
+    priority: int = 0  # a lower one goes first
+    deadline: float | None = None  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,9 @@ class Ask:
     """What a request asks for, checked."""
 
     model: str
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = ()
+    prompts: tuple[str, ...] = ()  # of a completion, which has no messages
+    echo: bool = False  # a completion begins with its prompt
     schema: Schema | None = None
     tools: ToolUse | None = None
     max_tokens: int | None = None
@@ -116,6 +121,29 @@ def read_chat(body: Any) -> Ask:
     return _with_sampling(
         reader, messages, schema, tools, limits=("max_completion_tokens", "max_tokens"),
         include_usage=_includes_usage(reader.optional("stream_options", dict, "an object")),
+    )  # fmt: skip
+
+
+def read_completion(body: Any) -> Ask:
+    """The body of `POST /v1/completions`. Raises `RequestError`."""
+    reader = _Reader(body)
+    reader.refuse_unknown(_COMPLETION)
+    given = body.get("prompt")
+    prompts = [given] if isinstance(given, str) else given
+    if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) and one for one in prompts):
+        raise bad_request("`prompt` must be a text or a list of texts, none of them empty", "prompt")
+    choices = reader.whole("n", 1, MAX_CHOICES) or 1
+    if len(prompts) * choices > MAX_CHOICES:
+        raise bad_request(f"a request may ask for at most {MAX_CHOICES} completions", "prompt")
+    if reader.whole("best_of", 1, MAX_CHOICES) not in (None, choices):
+        raise bad_request("`best_of` is not supported: leave it out", "best_of", "unsupported_parameter")
+    logprobs = reader.whole("logprobs", 0, 0)
+    return replace(
+        _with_sampling(
+            reader, (), None, None, limits=("max_tokens",),
+            include_usage=_includes_usage(reader.optional("stream_options", dict, "an object")),
+        ),
+        prompts=tuple(prompts), echo=reader.flag("echo"), logprobs=logprobs is not None,
     )  # fmt: skip
 
 
@@ -167,7 +195,7 @@ def _with_sampling(
         top_p=reader.number("top_p", 0, 1),
         seed=reader.whole("seed", -(2**63), 2**63),
         choices=reader.whole("n", 1, MAX_CHOICES) or 1,
-        logprobs=reader.flag("logprobs"),
+        logprobs=bool(messages) and reader.flag("logprobs"),
         stream=reader.flag("stream"),
         include_usage=include_usage,
         pasta=_pasta(reader.optional("pasta", dict, "an object")),
@@ -240,7 +268,7 @@ def _call_text(name: str, arguments: Any) -> str:
 def _content(one: Mapping[str, Any], place: str) -> str:
     content = one.get("content")
     if isinstance(content, str):
-        return _unicode(content, place)
+        return content
     if isinstance(content, list):
         return "".join(_part(part, f"{place}.content[{at}]") for at, part in enumerate(content))
     raise bad_request(f"`{place}.content` must be a text or a list of parts", f"{place}.content")
@@ -249,16 +277,9 @@ def _content(one: Mapping[str, Any], place: str) -> str:
 def _part(part: Any, place: str) -> str:
     match part:
         case {"type": "text" | "input_text" | "output_text", "text": str() as text}:
-            return _unicode(text, place)
+            return text
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
     raise bad_request(f"`{place}` must be a part of type text: {kind} is not supported", place)
-
-
-def _unicode(text: str, place: str) -> str:
-    broken = next((at for at, character in enumerate(text) if "\ud800" <= character <= "\udfff"), None)
-    if broken is not None:
-        raise bad_request(f"`{place}` has half a character (a lone surrogate) at {broken}", place)
-    return text
 
 
 # ── what the answer is ───────────────────────────────────────────────────────────────────────────────────
@@ -368,7 +389,7 @@ def _stops(given: Any) -> tuple[str, ...]:
 def _pasta(given: Mapping[str, Any] | None) -> PastaOptions:
     if given is None:
         return PastaOptions()
-    known = ("mode", "drafts", "repair", "events")
+    known = ("mode", "drafts", "repair", "events", "priority", "deadline")
     for name in given:
         if name not in known:
             raise _unknown(f"pasta.{name}", [f"pasta.{one}" for one in known])
@@ -384,6 +405,8 @@ def _pasta(given: Mapping[str, Any] | None) -> PastaOptions:
         drafts=drafts,
         repair=reader.whole("repair", 0, 10),
         events=reader.flag("events"),
+        priority=reader.whole("priority", -100, 100) or 0,
+        deadline=reader.number("deadline", 0.001, 86_400),
     )
 
 
@@ -393,6 +416,10 @@ _SHARED: Final = ("model", "tools", "tool_choice", "temperature", "top_p", "stre
 _CHAT: Final = (
     *_SHARED, "messages", "response_format", "max_tokens", "max_completion_tokens", "stop", "seed", "n", "logprobs",
     "stream_options",
+)  # fmt: skip
+_COMPLETION: Final = (
+    "model", "prompt", "max_tokens", "temperature", "top_p", "n", "best_of", "stream", "stream_options", "logprobs",
+    "echo", "stop", "seed", "pasta",
 )  # fmt: skip
 _RESPONSES: Final = (
     *_SHARED, "input", "instructions", "text", "max_output_tokens", "previous_response_id", "conversation", "prompt",

@@ -15,7 +15,9 @@ import httpx
 import uvicorn
 
 from pastalang.runtime.engine import Engine
-from pastalang.serve.app import Server, make_app
+from pastalang.serve.app import make_app
+from pastalang.serve.server import config_of
+from pastalang.serve.service import Service
 from pastalang.serve.settings import Settings
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
@@ -32,23 +34,22 @@ def engine(*, model: FakeModel | None = None, cells: int = 1 << 14) -> Engine:
 @asynccontextmanager
 async def serving(
     made: Engine | None = None, *, programs: Path | None = None, **settings: Any
-) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
     """A client of an application in this event loop. Nothing is left in the engine at the end."""
     made = made or engine()
     app = make_app(made, Settings(name="toy", programs=programs, drain=0.1, **settings))
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client:
-            yield client, app.state.server
+            yield client, app.state.service
     made.check_integrity()
-    assert app.state.server.driver.in_flight == app.state.server.driver.waiting == 0
+    assert app.state.service.driver.in_flight == app.state.service.driver.waiting == 0
 
 
 @contextmanager
 def listening(made: Engine | None = None, **settings: Any) -> Iterator[str]:
     """The address of a server on a free port, in a thread of its own."""
-    app = make_app(made or engine(), Settings(name="toy", drain=1, **settings))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5))
+    server = uvicorn.Server(config_of(made or engine(), Settings(name="toy", drain=1, **settings)))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     while not server.started:

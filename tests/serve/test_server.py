@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,17 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.requests import ClientDisconnect
 
 from pastalang.program.types import Sampling
 from pastalang.serve.driver import Job, TooLate
+from pastalang.serve.logs import JsonLines
+from pastalang.serve.streams import event_stream
 from pastalang.serve.tasks import task_of
 from pastalang.serve.wire import read_chat
-from tests.serve.running import chat, engine, json_format, parts_of, serving, text_of
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import FedToken, scripted_model
+from tests.serve.running import VOCABULARY, chat, engine, json_format, listening, parts_of, serving, text_of
 
 COFFEE = {
     "type": "object",
@@ -58,6 +64,7 @@ PLAIN = {
     "required": ["roast", "size"],
     "additionalProperties": False,
 }
+WORDS = {"type": "string", "minLength": 25, "maxLength": 25}
 PROGRAM = '''
 template greet(name: text, tone: "warm" | "dry" = "dry")
 
@@ -176,6 +183,26 @@ def test_plain_text_ends_at_a_stop_text_or_at_its_limit() -> None:
     run(test())
 
 
+def test_text_is_streamed_as_it_is_written() -> None:
+    """Plain text and strings grow in the stream. What may still become a stop text is held back."""
+    said = "one two three four five six seven"
+
+    def script(fed: FedToken) -> int:
+        tokens = byte_tokenizer().encode(said)
+        return int(tokens[fed.position % len(tokens)])
+
+    async def test() -> None:
+        async with serving(engine(model=scripted_model(script, VOCABULARY))) as (client, _):
+            for more in ({"max_tokens": 40}, {"max_tokens": 40, "stop": ["our f"]}, json_format(_object({"a": WORDS}))):
+                body = chat("x", **more)
+                [whole] = (await client.post("/v1/chat/completions", json=body)).json()["choices"]
+                streamed = (await client.post("/v1/chat/completions", json={**body, "stream": True})).text
+                assert text_of(streamed) == whole["message"]["content"]
+                assert len(parts_of(streamed)) > 20
+
+    run(test())
+
+
 def test_a_structured_answer_ends_where_the_clients_limit_of_tokens_does() -> None:
     async def test() -> None:
         async with serving() as (client, _):
@@ -267,6 +294,28 @@ def test_responses_have_the_same_answers() -> None:
     run(test())
 
 
+def test_a_completion_goes_on_where_its_prompt_ends() -> None:
+    """No chat is written around it: the engine reads the bytes of the prompt and nothing else."""
+
+    async def test() -> None:
+        body = {"model": "toy", "prompt": ["Once", "Then"], "max_tokens": 6, "logprobs": 0}
+        single = {"model": "toy", "prompt": "Once", "max_tokens": 6, "stream_options": {"include_usage": True}}
+        async with serving() as (client, _):
+            answer = (await client.post("/v1/completions", json=body)).json()
+            echoed = (await client.post("/v1/completions", json=single | {"echo": True})).json()
+            streamed = parts_of((await client.post("/v1/completions", json=single | {"stream": True})).text)
+        first, second = answer["choices"]
+        assert first["text"] != second["text"] and first["finish_reason"] == "length"
+        assert answer["object"] == "text_completion" and answer["usage"]["completion_tokens"] == 12
+        assert answer["usage"]["prompt_tokens"] == len("OnceThen")
+        assert len(first["logprobs"]["tokens"]) == len(first["logprobs"]["token_logprobs"]) == 6
+        assert echoed["choices"][0]["text"] == "Once" + first["text"]
+        assert "".join(part["choices"][0]["text"] for part in streamed[:-1]) == first["text"]
+        assert streamed[-1]["usage"]["total_tokens"] == len("Once") + 6
+
+    run(test())
+
+
 # ── programs ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -343,6 +392,58 @@ def test_a_client_that_leaves_frees_its_memory_and_its_place() -> None:
             leaving.cancel()
             await _until(lambda: server.driver.in_flight == 0)
             assert (await client.post("/v1/chat/completions", json=chat("y", max_tokens=3))).status_code == 200
+
+    run(test())
+
+
+def test_a_client_that_breaks_off_a_stream_frees_its_memory() -> None:
+    made = engine()
+    with listening(made) as address:
+        long = {"type": "string", "minLength": 3_000, "maxLength": 3_000}
+        body = chat("x", stream=True, **json_format(_object({"a": long})))
+        with httpx.Client(base_url=address) as client, client.stream("POST", "/v1/chat/completions", json=body) as part:
+            begun = part.iter_text()
+            next(begun)
+            before = httpx.get(f"{address}/metrics").text
+        for _ in range(1_000):
+            if "pastalang_in_flight 0.0" in (figures := httpx.get(f"{address}/metrics").text):
+                break
+            time.sleep(0.01)
+        assert "pastalang_in_flight 1.0" in before and "pastalang_in_flight 0.0" in figures
+        assert 'kind="drawn"' not in figures, "it left before its end"
+    made.check_integrity()
+
+
+def test_a_stream_that_cannot_be_sent_closes_what_is_behind_it() -> None:
+    async def test() -> None:
+        is_closed = False
+
+        async def parts() -> AsyncGenerator[dict[str, Any], None]:
+            nonlocal is_closed
+            try:
+                while True:
+                    yield {}
+            finally:
+                is_closed = True
+
+        async def send(message: Any) -> None:
+            if message.get("body"):
+                raise OSError
+
+        scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+        with pytest.raises(ClientDisconnect):
+            await (await event_stream(parts()))(scope, lambda: asyncio.sleep(0), send)
+        assert is_closed
+
+    run(test())
+
+
+def test_one_choice_that_fails_gives_up_the_others() -> None:
+    async def test() -> None:
+        async with serving(max_in_flight=1, max_queue=1) as (client, server):
+            refused = await client.post("/v1/chat/completions", json=chat("x", n=4, max_tokens=4_000))
+            assert refused.status_code == 429
+            await _until(lambda: server.driver.in_flight == server.driver.waiting == 0)
 
     run(test())
 
@@ -440,46 +541,31 @@ def test_a_key_is_asked_for() -> None:
     run(test())
 
 
-_DEEP: Any = {"type": "object"}
-for _ in range(40):
-    _DEEP = {"type": "object", "properties": {"a": _DEEP}, "required": ["a"], "additionalProperties": False}
-
-HOSTILE: list[tuple[str, bytes, int]] = [
-    ("empty", b"", 400),
-    ("no JSON", b"{", 400),
-    ("bad UTF-8", b'{"model": "\xff"}', 400),
-    ("NaN", b'{"model": "toy", "temperature": NaN}', 400),
-    ("too large", b" " * 300_000, 413),
-    ("brackets", b"[" * 100_000, 400),
-    ("braces", b'{"a":' * 30_000, 400),
-    ("brackets in a string", json.dumps(chat("[" * 500, max_tokens=1)).encode(), 200),
-    ("a huge number", b'{"model": "toy", "seed": ' + b"9" * 5_000 + b"}", 400),
-    ("a list", b"[]", 400),
-    ("null", b"null", 400),
-    ("another model", json.dumps({**chat(), "model": "gpt"}).encode(), 404),
-    ("control text", json.dumps(chat("<end><end><|im_end|>", max_tokens=2)).encode(), 200),
-    ("a schema of true", json.dumps(chat(**json_format(True))).encode(), 400),
-    ("a schema of nothing", json.dumps(chat(**json_format({"not": {}}))).encode(), 400),
-    ("an unknown reference", json.dumps(chat(**json_format({"$ref": "#/$defs/x"}))).encode(), 400),
-    ("a reference to itself", json.dumps(chat(**json_format({"$ref": "#"}))).encode(), 400),
-    ("a file", json.dumps(chat(**json_format({"$ref": "file:///etc/passwd"}))).encode(), 400),
-    ("look-around", json.dumps(chat(**json_format({"type": "string", "pattern": "(?=a)b"}))).encode(), 400),
-    ("a bomb", json.dumps(chat(**json_format({"type": "string", "pattern": "((a{1,99}){1,99}){1,99}"}))).encode(), 400),
-    ("nesting", json.dumps(chat(**json_format(_DEEP))).encode(), 400),
-    ("a million items", json.dumps(chat(**json_format({"type": "array", "minItems": 10**6}))).encode(), 400),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "body", "status"), HOSTILE, ids=[name for name, *_ in HOSTILE])
-def test_hostile_bodies_are_answered_and_the_server_goes_on(name: str, body: bytes, status: int) -> None:
+def test_callers_with_different_keys_share_no_kept_prompts() -> None:
     async def test() -> None:
-        async with serving(max_body_bytes=200_000) as (client, _):
-            answer = await client.post("/v1/chat/completions", content=body)
-            assert answer.status_code == status, answer.text
-            if status != 200:
-                error = answer.json()["error"]
-                assert error["message"] and "Traceback" not in error["message"]
-            assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=2))).status_code == 200
+        for isolates, kept in [(False, True), (True, False)]:
+            async with serving(api_keys=("one", "two"), isolate_keys=isolates) as (client, _):
+                cached = []
+                for key in ("one", "one", "two"):
+                    body = chat("A question that is long enough to be kept", max_tokens=2)
+                    answer = await client.post(
+                        "/v1/chat/completions", json=body, headers={"authorization": f"Bearer {key}"}
+                    )
+                    cached.append(answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"] > 0)
+            assert cached == [False, True, kept]
+
+    run(test())
+
+
+def test_the_log_has_each_request_when_it_has_ended_and_not_what_it_said(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with serving() as (client, _):
+            with caplog.at_level("INFO", "pastalang.serve"):
+                async with client.stream("POST", "/v1/chat/completions", json=chat("secret", stream=True)) as answer:
+                    assert answer.status_code == 200
+        [line] = [json.loads(JsonLines().format(one)) for one in caplog.records]
+        assert line["endpoint"] == "/v1/chat/completions" and line["status"] == 200
+        assert "secret" not in caplog.text
 
     run(test())
 

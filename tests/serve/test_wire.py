@@ -8,7 +8,7 @@ import pytest
 
 from pastalang.program.program import Role
 from pastalang.serve.errors import RequestError
-from pastalang.serve.wire import Message, read_chat, read_responses
+from pastalang.serve.wire import Message, read_chat, read_completion, read_responses
 from tests.serve.running import chat, json_format
 
 TOOL = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object", "properties": {}}}}
@@ -77,7 +77,6 @@ def test_what_cannot_change_an_answer_is_ignored() -> None:
         ({"messages": [{"role": "king", "content": "x"}]}, "`messages[0].role` must be system, developer"),
         ({"messages": [{"role": "user", "content": 5}]}, "`messages[0].content` must be a text"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url is not supported"),
-        ({"messages": [{"role": "user", "content": "a\ud83d"}]}, "half a character (a lone surrogate) at 1"),
         ({"messages": [{"role": "assistant", "content": "x"}]}, "the last message must not be the assistant's"),
         ({"response_format": {"type": "xml"}}, "`response_format.type` must be text, json_object or json_schema"),
         ({"response_format": {"type": "json_schema"}}, "`response_format.json_schema` must be an object"),
@@ -89,12 +88,32 @@ def test_what_cannot_change_an_answer_is_ignored() -> None:
         ({"stop": "a", **json_format({"type": "object"})}, "`stop` is for plain text"),
         ({"pasta": {"speed": 9}}, "unknown parameter `pasta.speed`"),
         ({"pasta": {"mode": "fast"}}, "`pasta.mode` must be strict, lockstep or sequential"),
+        ({"pasta": {"deadline": 0}}, "`pasta.deadline` must be a number from"),
         ({"model": None}, "`model` is missing"),
     ],
 )
 def test_what_is_wrong_is_named(more: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError) as raised:
         read_chat(chat() | more)
+    assert message in raised.value.message and raised.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"prompt": None}, "`prompt` must be a text or a list of texts"),
+        ({"prompt": ["a", ""]}, "`prompt` must be a text or a list of texts, none of them empty"),
+        ({"prompt": [1, 2]}, "`prompt` must be a text or a list of texts"),
+        ({"prompt": ["a"] * 9, "n": 2}, "at most 16 completions"),
+        ({"best_of": 3}, "`best_of` is not supported"),
+        ({"suffix": "x"}, "`suffix` is not supported"),
+        ({"logprobs": 5}, "`logprobs` must be a whole number from 0 to 0"),
+        ({"messages": []}, "unknown parameter `messages`"),
+    ],
+)
+def test_what_is_wrong_with_a_completion_is_named(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        read_completion({"model": "toy", "prompt": "x"} | more)
     assert message in raised.value.message and raised.value.status == 400
 
 

@@ -54,6 +54,7 @@ class BoundPlan:
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
+        """A plan that begins with something else than a turn is no chat: nothing is written around its answer."""
         starts = {
             segment.index: segment.role
             for branch in self.plan.branches
@@ -62,6 +63,8 @@ class BoundPlan:
         }
         if not starts:
             return ()
+        if not isinstance(self.plan.branches[0].segments[0], TurnStart):
+            return (Turn("", ""),) * len(starts)
         return turns_of(self.encoder.tokenizer, [starts[index] for index in sorted(starts)], thinks=self._thinks)
 
     def for_values(self, values: Mapping[str, Any]) -> BoundPlan:

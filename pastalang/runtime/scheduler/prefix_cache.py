@@ -40,6 +40,7 @@ _STRETCH = Branch(ROOT, "kept prefix", None, (), (), 0, Overrun.CONTINUE, Releas
 @dataclass(eq=False, slots=True)
 class _Node:
     branch: BranchState
+    keeper: str
     parent: _Node | None
     at: int  # how many tokens of the parent it follows
     used: int = 0  # when it was last used
@@ -56,7 +57,7 @@ class PrefixCache:
     def clear(self) -> None:
         """Keep nothing. The memory of what was kept is free already."""
         self.owner = BranchOwner()
-        self._top: dict[int, _Node] = {}
+        self._top: dict[tuple[str, int], _Node] = {}  # by keeper and first token
         self._nodes: dict[_Node, None] = {}
         self._clock = 0
 
@@ -74,16 +75,19 @@ class PrefixCache:
         """The cells that kept stretches have yet to take."""
         return sum(len(node.branch.tokens) - node.branch.fed for node in self._nodes)
 
-    def start(self, tokens: Sequence[int], memory: Memory) -> Prefix:
-        """The part of `tokens` that is kept. The rest is kept from now on if it is long enough and fits."""
+    def start(self, tokens: Sequence[int], memory: Memory, keeper: str = "") -> Prefix:
+        """The part of `tokens` that is kept for a keeper. The rest is kept from now on if it is long enough and fits.
+
+        What one keeper has kept says nothing to another, not even by the time that a prompt takes.
+        """
         if not self.limit:
             return NOTHING
         self._clock += 1
-        path = self._find(tokens)
+        path = self._find(tokens, keeper)
         known = sum(length for _, length in path)
         rest = tokens[known:]
         if len(rest) >= SHORTEST and self._make_place(len(rest), memory, keep=path):
-            path.append((self._add(path, rest), len(rest)))
+            path.append((self._add(path, rest, keeper), len(rest)))
         return _prefix_of(path)
 
     def evict(self, memory: Memory) -> bool:
@@ -96,10 +100,10 @@ class PrefixCache:
             if not node.children and not node.branch.viewers:
                 self._drop(node, memory)
 
-    def _find(self, tokens: Sequence[int]) -> list[tuple[_Node, int]]:
+    def _find(self, tokens: Sequence[int], keeper: str) -> list[tuple[_Node, int]]:
         path: list[tuple[_Node, int]] = []
         at = 0
-        node = self._top.get(tokens[0]) if tokens else None
+        node = self._top.get((keeper, tokens[0])) if tokens else None
         while node is not None:
             node.used = self._clock
             length = _common(node.branch.tokens, tokens, at)
@@ -108,7 +112,7 @@ class PrefixCache:
             node = node.children.get((length, tokens[at])) if at < len(tokens) else None
         return path
 
-    def _add(self, path: list[tuple[_Node, int]], tokens: Sequence[int]) -> _Node:
+    def _add(self, path: list[tuple[_Node, int]], tokens: Sequence[int], keeper: str) -> _Node:
         before = _prefix_of(path)
         branch = BranchState(
             owner=self.owner, spec=_STRETCH, items=(), number=-1, source=before.source, view=before.view,
@@ -118,10 +122,10 @@ class PrefixCache:
         branch.append(list(tokens))
         branch.wait_for_row()
         parent, at = path[-1] if path else (None, 0)
-        node = _Node(branch, parent, at, used=self._clock)
+        node = _Node(branch, keeper, parent, at, used=self._clock)
         siblings = self._top if parent is None else None
         if siblings is not None:
-            siblings[tokens[0]] = node
+            siblings[keeper, tokens[0]] = node
         elif parent is not None:
             parent.children[at, tokens[0]] = node
         self._nodes[node] = None
@@ -147,7 +151,7 @@ class PrefixCache:
         branch = node.branch
         branch.is_held = False
         if node.parent is None:
-            del self._top[branch.tokens[0]]
+            del self._top[node.keeper, branch.tokens[0]]
         else:
             del node.parent.children[node.at, branch.tokens[0]]
         del self._nodes[node]

@@ -88,6 +88,7 @@ class RequestState(BranchOwner):
         make_reviewer: Callable[[], Reviewer] | None = None,
         details: bool = False,
         with_events: bool = True,
+        keeper: str = "",
     ) -> None:
         super().__init__()
         self.tokens = tokens = tokens.for_values(values)
@@ -98,6 +99,7 @@ class RequestState(BranchOwner):
         self.seed = seed
         self.base = base or Sampling()
         self.details = details
+        self.keeper = keeper  # requests of different ones share no kept prompt
         self.events = EventLog(is_read=with_events)
         self._make_reviewer = make_reviewer
         self.error: RunError | None = None

@@ -262,7 +262,7 @@ class Scheduler:
     def _prepare(self, request: RequestState) -> None:
         request.is_prepared = True
         leading = leading_tokens(request)
-        prefix = self.prefix.start(leading[:-1], self.memory)
+        prefix = self.prefix.start(leading[:-1], self.memory, request.keeper)
         request.reused_tokens = prefix.reused
         root = request.begin(prefix)
         advance(root)

@@ -1,0 +1,195 @@
+"""The state behind the endpoints: an engine with its driver, programs, and what is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from fastapi import Request
+
+from pastalang.errors import PastaError
+from pastalang.program.types import Sampling
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import Cancelled, RunError
+from pastalang.runtime.plan_cache import Runnable
+from pastalang.runtime.result import Result
+from pastalang.serve.answers import Choice
+from pastalang.serve.bodies import bytes_of, parsed
+from pastalang.serve.driver import Driver, InternalError, Job, Ticket, TooLate
+from pastalang.serve.errors import RequestError
+from pastalang.serve.guard import caller_of
+from pastalang.serve.metrics import Metrics
+from pastalang.serve.programs import Endpoint, Programs
+from pastalang.serve.settings import Settings
+from pastalang.serve.tasks import Task
+from pastalang.serve.wire import Ask
+
+T = TypeVar("T")
+
+_LOG: Final = logging.getLogger("pastalang.serve")
+_READERS: Final = 2  # threads that read requests, apart from those of the driver
+
+
+class Service:
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.programs = Programs(settings.programs, reload=settings.reload)
+        self.driver = Driver(engine, max_in_flight=settings.max_in_flight, max_queue=settings.max_queue)
+        self.metrics = Metrics(self.driver)
+        self.started = int(time.time())
+        self._readers = ThreadPoolExecutor(_READERS, "pastalang reader")
+
+    async def stop(self) -> None:
+        await self.driver.stop(seconds=self.settings.drain)
+        self._readers.shutdown(cancel_futures=True)
+
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def body(self, request: Request) -> Any:
+        """The JSON of the body. Raises `RequestError`."""
+        return await self.in_thread(parsed, await self._bytes(request))
+
+    async def asked(self, request: Request, read: Callable[[Any], Ask], make: Callable[[Ask], T]) -> tuple[Ask, T]:
+        """What the body asks for, and what is made of that. Raises `RequestError`."""
+        given = await self._bytes(request)
+
+        def understand() -> tuple[Ask, T]:
+            ask = read(parsed(given))
+            self.check_model(ask.model)
+            return ask, make(ask)
+
+        ask, made = await self.in_thread(understand)
+        if self.settings.logs_prompts:
+            _LOG.info("prompt", extra={"messages": [(one.role.value, one.text) for one in ask.messages]})
+        return ask, made
+
+    async def _bytes(self, request: Request) -> bytes:
+        return await bytes_of(request, most=self.settings.max_body_bytes, seconds=self.settings.patience)
+
+    async def in_thread(self, call: Callable[..., T], *given: Any) -> T:
+        """Reading large requests takes time, in which the server goes on."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, call, *given)
+
+    def check_model(self, name: str) -> None:
+        if name != self.settings.name:
+            raise RequestError(
+                404, f"the model `{name}` is not served; this server has `{self.settings.name}`", param="model",
+                code="model_not_found",
+            )  # fmt: skip
+
+    # ── one answer ───────────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, task: Task, ask: Ask, request: Request, *, number: int = 0) -> Ticket:
+        sampling = Sampling(temperature=ask.temperature, top_p=ask.top_p)
+        options: dict[str, Any] = {"seed": (ask.seed or 0) + number, "sampling": sampling, "on_truncated": "keep"}
+        if ask.pasta.mode is not None:
+            options["mode"] = ask.pasta.mode.value
+        options |= {
+            name: value
+            for name, value in (("drafts", ask.pasta.drafts), ("repair", ask.pasta.repair))
+            if value is not None
+        }
+        return self._submit(
+            task.program, task.inputs, options, request, streams=ask.stream, priority=ask.pasta.priority,
+            deadline=ask.pasta.deadline,
+        )  # fmt: skip
+
+    def run_program(
+        self, endpoint: Endpoint, inputs: Mapping[str, Any], request: Request, *, seed: int, streams: bool
+    ) -> Ticket:
+        options = {"template": endpoint.name, "seed": seed, "on_truncated": "keep"}
+        return self._submit(endpoint.program, inputs, options, request, streams=streams)
+
+    def _submit(
+        self, program: Runnable, inputs: Mapping[str, Any], options: dict[str, Any], request: Request, *, streams: bool,
+        priority: int = 0, deadline: float | None = None,
+    ) -> Ticket:  # fmt: skip
+        seconds = self.settings.deadline if deadline is None else min(deadline, self.settings.deadline)
+        keeper = caller_of(request) if self.settings.isolate_keys else ""
+        return self.driver.submit(
+            Job(
+                program, inputs, options, streams=streams, priority=priority, deadline=time.monotonic() + seconds,
+                keeper=keeper,
+            )
+        )  # fmt: skip
+
+    async def result_of(self, ticket: Ticket) -> Result:
+        """Raises `RequestError`. Cancelling the task frees the place of the request."""
+        try:
+            await ticket.outcome
+            return self.checked(ticket)
+        finally:
+            self.driver.cancel(ticket)
+
+    def checked(self, ticket: Ticket) -> Result:
+        """The result of a ticket that is over. Raises `RequestError`."""
+        outcome = ticket.outcome.result()
+        if isinstance(outcome, PastaError):
+            raise _as_error(outcome)
+        first = None if ticket.first_text is None else ticket.first_text - ticket.accepted
+        self.metrics.finished(outcome, seconds=time.monotonic() - ticket.accepted, first_text=first)
+        return outcome
+
+    async def choice(self, task: Task, ask: Ask, request: Request, *, number: int = 0) -> Choice:
+        result = await self.result_of(self.submit(task, ask, request, number=number))
+        choice = Choice(result, task.kind, ask.max_tokens, self.engine.encoder)
+        if task.otherwise is not None and choice.call is None:
+            return await self.choice(task.otherwise, ask, request, number=number)
+        return choice
+
+    async def choices(self, tasks: Sequence[Task], ask: Ask, request: Request) -> list[Choice]:
+        """As many answers to each task as are asked for. If one of them fails, the others are given up."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                running = [
+                    group.create_task(self.choice(task, ask, request, number=number))
+                    for task in tasks
+                    for number in range(ask.choices)
+                ]
+        except* RequestError as problems:
+            failed: BaseException = problems
+            while isinstance(failed, BaseExceptionGroup):
+                failed = failed.exceptions[0]
+        else:
+            return [one.result() for one in running]
+        raise failed
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Raises `RequestError` if the client goes away; the work is cancelled then. Its body has to be read already."""
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise RequestError(499, "the client has gone")
+        return working.result()
+    finally:
+        for one in (working, gone):
+            one.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await one
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _as_error(problem: PastaError) -> RequestError:
+    """What a run failed with, as a status."""
+    match problem:
+        case InternalError():
+            return RequestError(500, "internal error")
+        case TooLate():
+            return RequestError(504, str(problem), code=problem.code)
+        case Cancelled():
+            return RequestError(503, "the server is shutting down", retry_after=5)
+    code = getattr(problem, "code", None)
+    status = 422 if isinstance(problem, RunError) else 400
+    return RequestError(status, str(problem), code=code if isinstance(code, str) else None)
