@@ -505,12 +505,13 @@ class Engine:
         engine_wide = Sampling(on_truncated=self.on_truncated, drafts=self.drafts)
         base = called.over(options.sampling or Sampling()).over(engine_wide)
         make_reviewer = None if call.policy is None else partial(Review, call.policy)
-        with self.loop.turn():
-            request = RequestState(
+        request = self.loop.in_turn(
+            lambda: RequestState(
                 self._plans.bound(call.plan), values, number=next(self._numbers), seed=options.seed, base=base,
                 make_reviewer=make_reviewer, details=options.details, with_events=with_events,
                 keeper=keeper,
-            )  # fmt: skip
+            )
+        )  # fmt: skip
         if "auto" in request.drafts:
             self.loop.measure_steps()
         return request

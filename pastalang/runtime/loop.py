@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -24,6 +24,8 @@ from pastalang.runtime.sampling.sampler import Outcome, Sampler
 from pastalang.runtime.scheduler.probes import note_details
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import PendingSample, Scheduler
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -47,42 +49,47 @@ class Loop:
 
     def check_integrity(self) -> None:
         """Assert that no cell is lost or owned twice."""
-        with self._changing():
-            self.scheduler.check_integrity()
+        self._change(lambda change: self.scheduler.check_integrity())
 
     def measure_steps(self) -> None:
         """Measure what a step takes, once: drafts are weighed against it."""
-        with self._changing():
+
+        def measure(change: _Change) -> None:
             if self.drafter.costs is None:
                 self.drafter.costs = measured_costs(self.model, self.scheduler.memory)
+
+        self._change(measure)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
     def submit(self, request: RequestState) -> None:
-        with self._changing():
+        def submit(change: _Change) -> None:
             request.started_at = time.perf_counter()
             self.scheduler.submit(request)
+
+        self._change(submit)
 
     def cancel(self, requests: Sequence[RequestState]) -> None:
         """Requests that are over stay as they are."""
 
-        def cancel() -> None:
-            with self._changing():
-                for request in requests:
-                    self.scheduler.cancel(request)
+        def cancel(change: _Change) -> None:
+            for request in requests:
+                self.scheduler.cancel(request)
 
-        _to_its_end(cancel)
+        _to_its_end(lambda: self._change(cancel))
 
     def step(self) -> None:
         """One forward pass for all requests."""
-        with self._changing() as change:
-            self._step(change)
+        self._change(self._step)
 
     def step_for(self, request: RequestState) -> None:
         """One forward pass, unless the request is over."""
-        with self._changing() as change:
+
+        def step(change: _Change) -> None:
             if not request.is_over:
                 self._step(change)
+
+        self._change(step)
 
     async def astep_for(self, request: RequestState) -> None:
         """One forward pass in a thread. Cancelling the task waits for its end: it cannot be stopped in the middle."""
@@ -93,23 +100,24 @@ class Loop:
             await step
             raise
 
-    @contextmanager
-    def turn(self) -> Iterator[HeldInterrupts]:
+    def in_turn(self, act: Callable[[], T]) -> T:
         """One thread at a time, and Ctrl-C waits for its end: what requests share, such as guides, is used in turn."""
-        with self._lock, hold_interrupts() as interrupts:
-            yield interrupts
+        with self._lock, hold_interrupts():
+            return act()
 
-    @contextmanager
-    def _changing(self) -> Iterator[_Change]:
+    def _change(self, act: Callable[[_Change], None]) -> None:
         """A turn in which requests and their memory change.
 
         What is raised inside anyway (a second Ctrl-C, an exception from another thread, a mistake of ours) leaves
         them half changed: the scheduler then starts its requests again.
+
+        The lock is taken by a `with` of its own and not by a context manager in Python: an exception from another
+        thread that arrives inside the `__enter__` of one would leave it locked.
         """
-        with self.turn() as interrupts:
+        with self._lock, hold_interrupts() as interrupts:
             change = _Change(interrupts)
             try:
-                yield change
+                act(change)
             except BaseException:
                 if not change.is_undone:
                     _to_its_end(self.scheduler.start_again)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import dis
 import signal
 import sys
 import threading
@@ -245,11 +246,12 @@ class Outside(BaseException):
 def test_an_exception_that_another_thread_raises_in_a_worker_loses_nothing() -> None:
     expected = of_one(RECORD, {"title": "a TV"})(engine_of())
     for delay in (0.001, 0.004, 0.009, 0.016, 0.025):
-        engine, ends = engine_of(), []
+        engine, begun, ends = engine_of(), [], []
 
-        def work(engine: Engine = engine, ends: list[object] = ends) -> None:
+        def work(engine: Engine = engine, begun: list[None] = begun, ends: list[object] = ends) -> None:
             try:
                 while True:
+                    begun.append(None)
                     of_one(RECORD, {"title": "a TV"})(engine)
             except Outside as outside:
                 ends.append(outside)
@@ -257,11 +259,56 @@ def test_an_exception_that_another_thread_raises_in_a_worker_loses_nothing() -> 
         worker = threading.Thread(target=work)
         worker.start()
         time.sleep(delay)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident or 0), ctypes.py_object(Outside))
-        worker.join()
+        while worker.is_alive():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident or 0), ctypes.py_object(Outside))
+            before = len(begun)
+            while worker.is_alive() and len(begun) < before + 2:  # else a callback of a weak reference has swallowed it
+                worker.join(0.01)
         assert ends
         check_lossless(engine)
         assert of_one(RECORD, {"title": "a TV"})(engine) == expected
+
+
+def test_an_exception_that_arrives_as_a_context_begins_leaves_no_lock() -> None:
+    """It may arrive when the lock is taken and the `with` that gives it back has not begun."""
+    expected, entered = of_one(RECORD, {"title": "a TV"})(engine_of()), 0
+
+    def raises(at: int | None) -> Callable[[FrameType, str, Any], Any]:
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal entered
+            if (frame.f_code.co_filename, frame.f_code.co_name) != (contextlib.__file__, "__enter__"):
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode" and frame.f_code.co_code[frame.f_lasti] == dis.opmap["RETURN_VALUE"]:
+                entered += 1
+                if entered == at:
+                    raise Outside
+            return trace
+
+        return trace
+
+    def work(engine: Engine, at: int | None, ends: list[object]) -> None:
+        sys.settrace(raises(at))
+        try:
+            ends.append(of_one(RECORD, {"title": "a TV"})(engine))
+        except Outside as outside:
+            ends.append(outside)  # with the frames that it went through
+
+    def in_a_thread(engine: Engine, at: int | None) -> object:
+        ends: list[object] = []
+        worker = threading.Thread(target=work, args=(engine, at, ends), daemon=True)
+        worker.start()
+        worker.join(60)
+        assert ends, "the engine is locked"
+        return ends[0]
+
+    assert in_a_thread(engine_of(), None) == expected
+    for at in range(1, entered + 1, 5):
+        engine, entered = engine_of(), 0
+        assert isinstance(kept := in_a_thread(engine, at), Outside)
+        entered = 0
+        assert in_a_thread(engine, None) == expected, kept
+        check_lossless(engine)
 
 
 def test_a_task_that_is_cancelled_in_the_middle_of_a_step_loses_nothing() -> None:
