@@ -9,6 +9,8 @@ same kind and continues from the kept state, as if the text in between had not b
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
@@ -348,7 +350,21 @@ def _lark() -> Lark:
         start="file",
         keep_all_tokens=True,
         transformer=TreeBuilder(),
+        cache=_cache(),
     )
+
+
+def _cache() -> str | bool:
+    """The file in which lark keeps the tables of the grammar: to make them takes longer than to check most programs.
+
+    Lark makes them anew if the grammar, lark or Python is another one, or the file cannot be read.
+    """
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pastalang"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # there is no home
+        return False
+    return str(folder / f"grammar-{sys.version_info[0]}.{sys.version_info[1]}.lark")
 
 
 # ── layout ───────────────────────────────────────────────────────────────────────────────────────────────
