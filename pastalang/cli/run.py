@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_USAGE, Refused, refused_for
+from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused, refused_for
 from pastalang.cli.models import chosen_model, load_engine, refuse_model
 from pastalang.cli.options import (
     AdapterName,
@@ -38,7 +38,7 @@ from pastalang.cli.options import (
 )
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, show_notes, write_file
 from pastalang.cli.process import command
-from pastalang.cli.sources import files_of, plan_of, read_inputs, refuse_second
+from pastalang.cli.sources import LINES, files_of, plan_of, read_all_inputs, read_inputs, refuse_second
 from pastalang.errors import TruncationWarning
 from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.runtime.call import RunOptions
@@ -75,7 +75,10 @@ class RunSettings:
         list[str] | None,
         typer.Option("--input", "-i", metavar="NAME=VALUE", help="One input. NAME=@FILE reads its value from a file."),
     ] = None
-    inputs: Annotated[Path | None, typer.Option(help="A JSON file with an object of the inputs.")] = None
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="A JSON file with an object of the inputs. In a .jsonl file, each line is a run."),
+    ] = None
     template: TemplateName = None
     mode: DecodingMode = Mode.STRICT
     overrun: OverrunPolicy = Overrun.CONTINUE
@@ -120,12 +123,36 @@ def run_command(settings: RunSettings) -> None:
     options, chosen = settings.options, chosen_model(settings.model)
     refuse_model(chosen.name)
     plan = plan_of(settings.file, settings)
-    given = read_inputs(plan, settings.input or [], settings.inputs)
+    is_many = settings.inputs is not None and settings.inputs.suffix == LINES
+    if is_many and (settings.timeline or settings.trace is not None):
+        raise Refused("--timeline and --trace are about one run: pass one line of the inputs", EXIT_USAGE)
+    every = read_all_inputs(plan, settings.input or [], settings.inputs) if is_many and settings.inputs else []
+    given = {} if is_many else read_inputs(plan, settings.input or [], settings.inputs)
     if not settings.as_json:
         show_notes(note_of(chosen), why_no_help(chosen.name, plan))
     adapter = adapter_of(settings.adapter)
     engine = load_engine(chosen.name, device=settings.device, cells=settings.cells, adapter=adapter)
-    _show(_run(engine, plan, given, options, quiet=settings.as_json), plan, settings)
+    if is_many:
+        _run_all(engine, plan, every, options, as_json=settings.as_json)
+    else:
+        _show(_run(engine, plan, given, options, quiet=settings.as_json), plan, settings)
+
+
+def _run_all(engine: Engine, plan: Plan, every: list[dict[str, Any]], options: RunOptions, *, as_json: bool) -> None:
+    """A line for each line of inputs, in their order: the value, or the error."""
+    failed = False
+    for outcome in engine.map(plan, every, return_errors=True, **{"on_truncated": "keep", **_given(options)}):
+        if isinstance(outcome, Exception):
+            failed, refused = True, refused_for(outcome)
+            echo_document(json.dumps(refused.as_data(), ensure_ascii=False))
+        else:
+            echo_document(_as_json(outcome) if as_json else write_json(outcome.exact))
+    if failed:
+        raise typer.Exit(EXIT_PROBLEMS)
+
+
+def _given(options: RunOptions) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _show(result: Result, plan: Plan, settings: RunSettings) -> None:

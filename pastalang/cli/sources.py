@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -232,10 +232,15 @@ def read_inputs(plan: Plan, pairs: list[str], file: Path | None) -> dict[str, An
 
     A pair overrides the file. The value of a text input is the text itself; other values are JSON.
     """
+    return _inputs_of(plan, pairs, file, "" if file is None else str(_shown(file)))
+
+
+def _inputs_of(plan: Plan, pairs: list[str], given: Path | str | None, place: str) -> dict[str, Any]:
+    """`given` is a file with an object, or the object as text, and `place` where it stands."""
     from pastalang.runtime.inputs import bind_inputs
 
     reading = _Reading({input.name: input for input in plan.inputs})
-    is_complete = file is None or reading.take_file(file)
+    is_complete = given is None or reading.take_object(given, place)
     for pair in pairs:
         reading.take_pair(pair)
     readable = tuple(input for input in plan.inputs if input.name not in reading.failed)
@@ -245,6 +250,28 @@ def read_inputs(plan: Plan, pairs: list[str], file: Path | None) -> dict[str, An
     except InputError as problem:
         reading.report(str(problem), EXIT_PROBLEMS)
     return reading.checked({})
+
+
+LINES = ".jsonl"
+
+
+def read_all_inputs(plan: Plan, pairs: list[str], file: Path) -> list[dict[str, Any]]:
+    """The inputs of each line of a file, checked. Raises `Refused` with every problem of the first line that has one."""
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(_read_text(file).splitlines(), start=1):
+        if line.strip():
+            with _in_line(f"{_shown(file)}:{number}"):
+                found.append(_inputs_of(plan, pairs, line, f"{_shown(file)}:{number}"))
+    return found
+
+
+@contextmanager
+def _in_line(place: str) -> Iterator[None]:
+    try:
+        yield
+    except Refused as refused:
+        message = refused.message if refused.message.startswith(place) else f"{place}: {refused.message}"
+        raise Refused(message, refused.code, word=refused.word) from refused
 
 
 def files_of(pairs: list[str]) -> list[Path]:
@@ -274,18 +301,18 @@ class _Reading:
         word = "bad_inputs" if code == EXIT_PROBLEMS else None
         raise Refused("\n".join(dict.fromkeys(problem for problem, _ in self.problems)), code, word=word)
 
-    def take_file(self, path: Path) -> bool:
-        """Returns False if the file holds no inputs."""
+    def take_object(self, given: Path | str, place: str) -> bool:
+        """Returns False if the file or the text holds no inputs."""
         try:
-            found = parse_json(_read_text(path))
+            found = parse_json(given if isinstance(given, str) else _read_text(given))
         except Refused as refused:
             self.report(refused.message, refused.code)
             return False
         except NotJson as problem:
-            self.report(f"{_shown(path)}: {problem}", EXIT_PROBLEMS)
+            self.report(f"{place}: {problem}", EXIT_PROBLEMS)
             return False
         if not isinstance(found, dict):
-            self.report(f"{_shown(path)} has to hold one JSON object with the inputs by name", EXIT_PROBLEMS)
+            self.report(f"{place} has to hold one JSON object with the inputs by name", EXIT_PROBLEMS)
             return False
         for name, value in found.items():
             self.take(name, value)

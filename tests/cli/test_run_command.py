@@ -169,6 +169,17 @@ def test_left_to_right_takes_more_passes(program: Path, model: Path) -> None:
     assert passes[0]["forward_passes"] < passes[1]["forward_passes"]
 
 
+def test_each_line_of_inputs_is_a_run(program: Path, model: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "inputs.jsonl"
+    lines.write_text('{"title": "x"}\n\n{"title": "yy", "stars": 4}\n', encoding="utf-8")
+    found = run(program, "--model", model, "--inputs", lines, "-i", "stars=1")
+    assert found.exit_code == 0
+    alone = [run(program, "--model", model, "-i", f"title={title}", "-i", "stars=1") for title in ("x", "yy")]
+    assert [json.loads(line) for line in found.stdout.splitlines()] == [json.loads(one.stdout) for one in alone]
+    lines.write_text('{"title": "x"}\n{"titel": "y"}\n', encoding="utf-8")
+    assert refused(1, program, "--model", model, "--inputs", lines).startswith(f"{lines}:2: ")
+
+
 def test_inputs_come_from_pairs_and_files(program: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "title.txt").write_text("x", encoding="utf-8")
     (tmp_path / "inputs.json").write_text('{"title": "x", "stars": 4}', encoding="utf-8")
