@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pastalang.runtime.engine import Engine
 from pastalang.serve.app import make_app
+from pastalang.serve.errors import bad_request
 from pastalang.serve.logs import JsonLines
 from pastalang.serve.settings import Settings
 
@@ -40,20 +43,32 @@ def config_of(engine: Engine, settings: Settings, *, host: str = "127.0.0.1", po
 
 
 class PatientProtocol(H11Protocol):
-    """Closes a connection on which the head of a request does not arrive in time."""
+    """Waits for the head of a request, and for the rest of a body that is refused already, but not without end.
+
+    What cannot be read as HTTP is answered in the shape of all other errors, and what its client still sends is thrown
+    away for a while: a connection that is closed at once would take the answer with it.
+    """
 
     patience: float
     _waiting: asyncio.TimerHandle | None = None
+    _is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         self._wait()
         super().data_received(data)
         if self._is_in_request:
             self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -74,5 +89,18 @@ class PatientProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         self._waiting = None
-        if not self._is_in_request and not self.transport.is_closing():
-            self.send_400_response(f"No request arrived within {self.patience:g} seconds.")
+        if self._is_refused or self.conn.their_state is h11.SEND_BODY:
+            self.transport.close()
+        elif not self._is_in_request and not self.transport.is_closing():
+            self.send_400_response(f"no request arrived within {self.patience:g} seconds")
+
+    def send_400_response(self, msg: str) -> None:
+        body = json.dumps(bad_request(msg).body).encode()
+        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self._is_refused = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._stop_waiting()
+        self._wait()

@@ -17,7 +17,9 @@ from pastalang.program.program import Role
 from pastalang.serve.errors import bad_request
 
 MAX_CHOICES: Final = 16
+MAX_MESSAGES: Final = 1_000
 MAX_STOPS: Final = 4
+MAX_STOP: Final = 200  # characters
 _IGNORED: Final = frozenset(
     (
         "metadata", "parallel_tool_calls", "prediction", "prompt_cache_key", "prompt_cache_retention",
@@ -211,6 +213,8 @@ def read_messages(given: Sequence[Any], param: str) -> tuple[Message, ...]:
     All system and developer messages come first, joined, since that is where chat templates put them. A call of a
     tool and its result become text: the model sees the call as JSON, and the result as a message of the user.
     """
+    if len(given) > MAX_MESSAGES:
+        raise bad_request(f"`{param}` may have at most {MAX_MESSAGES:,} messages", param)
     turns: list[Message] = []
     system: list[str] = []
     for at, one in enumerate(given):
@@ -240,7 +244,7 @@ def _message(one: Mapping[str, Any], place: str) -> Message:
         case "tool", _:
             return Message(Role.USER, f"Result of the call {one.get('tool_call_id', '')}:\n{_content(one, place)}")
         case None, "function_call":
-            return Message(Role.ASSISTANT, _call_text(str(one.get("name")), one.get("arguments")))
+            return Message(Role.ASSISTANT, _call_text(one, place))
         case None, "function_call_output":
             return Message(Role.USER, f"Result of the call {one.get('call_id', '')}:\n{one.get('output', '')}")
         case role, _:
@@ -250,17 +254,22 @@ def _message(one: Mapping[str, Any], place: str) -> Message:
 def _assistant_text(one: Mapping[str, Any], place: str) -> str:
     calls = one.get("tool_calls") or []
     parts = [_content(one, place)] if one.get("content") else []
-    for call in calls if isinstance(calls, list) else []:
-        function = call.get("function", {}) if isinstance(call, Mapping) else {}
-        parts.append(_call_text(str(function.get("name")), function.get("arguments")))
+    if not isinstance(calls, list):
+        raise bad_request(f"`{place}.tool_calls` must be a list", place)
+    for at, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, Mapping) else None
+        parts.append(_call_text(function, f"{place}.tool_calls[{at}]"))
     return "\n".join(parts)
 
 
-def _call_text(name: str, arguments: Any) -> str:
+def _call_text(call: Any, place: str) -> str:
     """A call as the model writes it, so that it reads in the history what it would have written."""
+    if not isinstance(call, Mapping) or not isinstance(name := call.get("name"), str):
+        raise bad_request(f"`{place}` must be the call of a function with its `name`", place)
+    arguments = call.get("arguments")
     try:
         parsed = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = arguments
     return json.dumps({"name": name, "arguments": parsed}, ensure_ascii=False)
 
@@ -348,7 +357,8 @@ def _tools(given: Sequence[Any] | None, choice: Any, *, nested: bool) -> ToolUse
         case "required" if tools:
             return ToolUse(tools, is_required=True)
         case {"type": "function"}:
-            name = (choice.get("function") or {}).get("name") if nested else choice.get("name")
+            named = choice.get("function") if nested else choice
+            name = named.get("name") if isinstance(named, Mapping) else None
             chosen = tuple(tool for tool in tools if tool.name == name)
             if not chosen:
                 raise bad_request(f"`tool_choice` names {name!r}, which is not one of the tools", "tool_choice")
@@ -381,8 +391,8 @@ def _stops(given: Any) -> tuple[str, ...]:
         return ()
     if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops):
         raise bad_request("`stop` must be a text or a list of texts, none of them empty", "stop")
-    if len(stops) > MAX_STOPS:
-        raise bad_request(f"`stop` may have at most {MAX_STOPS} texts", "stop")
+    if len(stops) > MAX_STOPS or any(len(one) > MAX_STOP for one in stops):
+        raise bad_request(f"`stop` may have at most {MAX_STOPS} texts of at most {MAX_STOP} characters", "stop")
     return tuple(stops)
 
 

@@ -71,7 +71,7 @@ def test_what_cannot_change_an_answer_is_ignored() -> None:
         ({"stream": "yes"}, "`stream` must be true or false"),
         ({"seed": 1.5}, "`seed` must be a whole number"),
         ({"stop": [""]}, "`stop` must be a text or a list of texts"),
-        ({"stop": ["a"] * 5}, "`stop` may have at most 4 texts"),
+        ({"stop": ["a"] * 5}, "`stop` may have at most 4 texts of at most 200"),
         ({"messages": []}, "`messages` needs at least one message"),
         ({"messages": "hi"}, "`messages` must be a list of messages"),
         ({"messages": [{"role": "king", "content": "x"}]}, "`messages[0].role` must be system, developer"),
