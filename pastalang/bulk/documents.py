@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import csv
 import datetime
+import gzip
 import hashlib
+import io
 import json
 import math
 import random
 import re
 import sys
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, TypeAlias
+from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 from uuid import UUID
 
 from pastalang.diagnostics.suggest import did_you_mean
@@ -189,12 +193,12 @@ STANDARD_INPUT: Final = "-"
 MAX_BYTES: Final = 1 << 26  # of a line or a text file. A longer one is skipped: no model has room for it
 _COUNTED: Final = 1 << 31  # bytes of files whose documents are counted before they are read
 _LOOKED_AT: Final = 32  # documents that may lack a column before it counts as missing
-_MARKS: Final[Mapping[str, str]] = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-_ADVICE: Final = "documents are read from .jsonl, .csv, .tsv, .parquet, .txt and .md files, and from folders of them"
-_HINTS: Final[Mapping[str, str]] = {
-    ".json": "; `jq -c '.[]'` writes a list of JSON objects as JSON lines",
-    **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".zip"), "; decompress it first"),
-}
+_MARKS: Final = (",", ";", "\t", "|")  # between the cells of a table
+_ADVICE: Final = (
+    "documents are read from .jsonl, .json, .csv, .tsv, .txt and .md files, also with .gz after the name, "
+    "from .parquet files, and from folders of them"
+)
+_HINTS: Final = dict.fromkeys((".zst", ".bz2", ".xz", ".zip"), "; decompress it first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,15 +258,28 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _is_mark(path: Path) -> bool:
-    return path.name.startswith("_") and path.suffix.lower() not in _FORMATS
+    return path.name.startswith("_") and _kind_of(path) not in _FORMATS
+
+
+def _kind_of(path: Path) -> str:
+    """The suffix that says how it is read: `.csv` of `a.csv.gz`."""
+    return (Path(path.stem) if _is_packed(path) else path).suffix.lower()
+
+
+def _is_packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _bytes_of(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path, "rb")) if _is_packed(path) else path.open("rb")
 
 
 def _format_of(place: Path, files: list[Path]) -> Format:
     """How all of these files are read. Raises `FileError` if they have no format in common."""
     kinds: dict[Format, Path] = {}
     for file in files:
-        format = _FORMATS.get(file.suffix.lower())
-        if format is None:
+        format = _FORMATS.get(_kind_of(file))
+        if format is None or (format is _PARQUET and _is_packed(file)):
             raise FileError(f"{file} is not a file of documents{_HINTS.get(file.suffix.lower(), '')}: {_ADVICE}")
         kinds.setdefault(format, file)
     if len(kinds) > 1:
@@ -284,18 +301,52 @@ def _identity(files: list[Path], root: Path) -> dict[str, str]:
 
 
 def _read_json(path: Path, columns: Columns, name: str) -> Iterator[Document]:
-    with path.open("rb") as stream:
+    with _bytes_of(path) as stream, _readable(path):
         yield from _json_documents(_lines(stream), columns, name)
 
 
 def _check_json(path: Path, columns: Columns) -> None:
-    with path.open("rb") as stream:
+    with _bytes_of(path) as stream, _readable(path):
         _check_lines(islice(_lines(stream), _LOOKED_AT), columns, str(path))
 
 
 def _count_json(path: Path) -> int:
-    with path.open("rb") as stream:
+    with _bytes_of(path) as stream, _readable(path):
         return sum(line is None or bool(line.strip()) for _, line in _lines(stream))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        raise FileError(f"{path} is not a gzip file that can be read: {_first_line(problem)}") from problem
+
+
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_list(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+    for number, given in enumerate(_list_in(path)):
+        yield document_of(given, columns, f"{name}[{number}]")
+
+
+def _check_list(path: Path, columns: Columns) -> None:
+    objects = [one for one in _list_in(path)[:_LOOKED_AT] if isinstance(one, dict)]
+    if objects:
+        columns.check((name for one in objects for name in one), str(path))
+
+
+def _list_in(path: Path) -> list[Any]:
+    """The documents of a file that is one list, or one object. It is read as a whole. Raises `FileError`."""
+    with _bytes_of(path) as stream, _readable(path):
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise FileError(f"{path} is longer than {MAX_BYTES >> 20} MiB: `jq -c '.[]'` writes it as JSON lines")
+    found = _parsed(1, data)
+    if isinstance(found, BadDocument):
+        raise FileError(f"{path} cannot be read: {found}")
+    return found if isinstance(found, list) else [found]
 
 
 def _from_stream(stream: IO[bytes], columns: Columns) -> Iterator[Document]:
@@ -359,7 +410,7 @@ def _oversized(origin: str, id: str | None = None) -> Document:
 
 def _read_table(path: Path, columns: Columns, name: str) -> Iterator[Document]:
     with _opened(path) as stream:
-        rows = _rows(stream, path)
+        rows = _rows(stream, _mark_of(path, columns))
         _, header = next(rows, (0, []))
         assert isinstance(header, list)  # checked before the first document
         for number, cells in rows:
@@ -367,7 +418,7 @@ def _read_table(path: Path, columns: Columns, name: str) -> Iterator[Document]:
             yield unread(cells, origin) if isinstance(cells, str) else _row(cells, header, columns, origin)
 
 
-def _rows(stream: IO[str], path: Path) -> Iterator[tuple[int, list[str] | str]]:
+def _rows(stream: IO[str], mark: str) -> Iterator[tuple[int, list[str] | str]]:
     """The rows with the number of their last line, from 1: the cells, or why the row cannot be read.
 
     A wrong quote costs the row that it is in: reading goes on with the line after the one in which that row begins, so
@@ -382,7 +433,7 @@ def _rows(stream: IO[str], path: Path) -> Iterator[tuple[int, list[str] | str]]:
 
     number = 0
     while True:
-        rows = csv.reader(iter(line, ""), delimiter=_delimiter(path), strict=True)
+        rows = csv.reader(iter(line, ""), delimiter=mark, strict=True)
         try:
             for cells in rows:
                 number += len(taken)
@@ -418,26 +469,28 @@ def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> 
 def _check_table(path: Path, columns: Columns) -> None:
     csv.field_size_limit(MAX_BYTES)
     with _opened(path) as stream:
-        _, header = next(_rows(stream, path), (0, None))
+        _, header = next(_rows(stream, _mark_of(path, columns)), (0, None))
     if header is None:
         raise FileError(f"{path} is empty: the first row of a table names its columns")
     if isinstance(header, str):
         raise FileError(f"{path} cannot be read: its first row names the columns, and {header}")
     if _is_undecoded(header):
         raise FileError(f"{path} is not UTF-8 text")
-    _check_delimiter(header, columns, path)
     columns.check(header, str(path))
     _check_once(header, columns, path)
 
 
-def _check_delimiter(header: list[str], columns: Columns, path: Path) -> None:
-    """Raises `FileError` if the columns are all there with another mark between them."""
-    marks = (mark for mark in ",;\t|" if len(header) == 1 and set(columns.needed) <= set(header[0].split(mark)))
-    mark = next((mark for mark in marks if mark in header[0]), None)
-    if mark is not None:
-        raise FileError(
-            f"{path} has {_MARKS[mark]} between its cells: .csv files are read with commas, .tsv files with tabs"
-        )
+def _mark_of(path: Path, columns: Columns) -> str:
+    """What stands between the cells: with it, the header has all columns that are needed, or else the most columns."""
+    usual = "\t" if _kind_of(path) == ".tsv" else ","
+    with _opened(path) as stream:
+        first = stream.readline(MAX_BYTES)
+    headers: dict[str, list[str]] = {}
+    for mark in (usual, *(one for one in _MARKS if one != usual)):
+        _, header = next(_rows(io.StringIO(first), mark), (0, []))
+        headers[mark] = header if isinstance(header, list) else []
+    known = next((mark for mark, header in headers.items() if set(columns.needed) <= set(header)), None)
+    return known or max(headers, key=lambda mark: len(headers[mark]))
 
 
 def _check_once(names: list[str], columns: Columns, path: Path) -> None:
@@ -448,19 +501,15 @@ def _check_once(names: list[str], columns: Columns, path: Path) -> None:
 
 def _count_table(path: Path) -> int:
     with _opened(path) as stream:
-        return max(sum(1 for _ in _rows(stream, path)) - 1, 0)
+        return max(sum(1 for _ in _rows(stream, _mark_of(path, Columns(())))) - 1, 0)
 
 
 def _opened(path: Path) -> IO[str]:
-    return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+    return io.TextIOWrapper(_bytes_of(path), encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def _is_undecoded(cells: Iterable[str]) -> bool:
     return any("\udc80" <= letter <= "\udcff" for cell in cells for letter in cell)
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if path.suffix.lower() == ".tsv" else ","
 
 
 # ── Parquet ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -530,7 +579,7 @@ def _first_line(problem: BaseException) -> str:
 def _read_text(path: Path, columns: Columns, name: str) -> Iterator[Document]:
     """One file is one document, with its name as id."""
     try:
-        with path.open("rb") as stream:
+        with _bytes_of(path) as stream:
             data = stream.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             yield _oversized(name, name)
@@ -538,7 +587,10 @@ def _read_text(path: Path, columns: Columns, name: str) -> Iterator[Document]:
             yield document_of(data.decode("utf-8-sig"), columns, name, id=name)
     except UnicodeDecodeError as problem:
         yield unread(f"it is not UTF-8 text (byte {data[problem.start]:#04x} at {problem.start})", name, name)
-    except OSError as problem:
+    except (OSError, EOFError, zlib.error) as problem:
+        if isinstance(problem, EOFError | zlib.error | gzip.BadGzipFile):
+            yield unread("it is not a gzip file that can be read", name, name)
+            return
         yield unread(f"it could not be opened: {(problem.strerror or str(problem)).lower()}", name, name)
 
 
@@ -549,10 +601,13 @@ def _check_text(path: Path, columns: Columns) -> None:
 
 _JSON_LINES: Final = Format(_check_json, _read_json, _count_json)
 _TABLE: Final = Format(_check_table, _read_table, _count_table)
+_JSON: Final = Format(_check_list, _read_list, lambda path: len(_list_in(path)))
+_PARQUET: Final = Format(_check_parquet, _read_parquet, _count_parquet)
 _TEXT: Final = Format(_check_text, _read_text, lambda path: 1)
 _FORMATS: Final[Mapping[str, Format]] = {
     **dict.fromkeys((".jsonl", ".ndjson"), _JSON_LINES),
     **dict.fromkeys((".csv", ".tsv"), _TABLE),
-    ".parquet": Format(_check_parquet, _read_parquet, _count_parquet),
+    ".json": _JSON,
+    ".parquet": _PARQUET,
     **dict.fromkeys((".txt", ".md", ".text"), _TEXT),
 }

@@ -37,6 +37,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from pastalang import __version__
 from pastalang.bulk.documents import Corpus, Document, import_arrow
 from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, extractions_of, row_of, without_value
+from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.errors import FileError, PastaError, TruncationWarning
 from pastalang.program.program import JsonBody
 from pastalang.program.types import Object, Sampling
@@ -62,43 +63,71 @@ class Output(Protocol):
     def join(self, path: Path, parts: Iterable[Path]) -> None: ...
 
 
-def output_for(path: Path, task: Task) -> Output:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is written of a row. `columns` of a table are the only ones, in their order; `has_confidence` adds one for
+    each key of the value."""
+
+    has_meta: bool = True
+    has_confidence: bool = False
+    columns: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        return _OWN if self.has_meta else _OWN[:3]
+
+    def __str__(self) -> str:
+        parts = ["all"] if self.has_meta else ["without _fields and _meta"]
+        parts += ["with confidences"] * self.has_confidence + [", ".join(self.columns)] * bool(self.columns)
+        return "; ".join(parts)
+
+
+ALL: Final = Shape()
+
+
+def output_for(path: Path, task: Task, shape: Shape = ALL) -> Output:
     """How a file with this name is written. Raises `FileError`."""
-    match path.suffix.lower():
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".tsv") and (shape.columns or shape.has_confidence):
+        raise FileError(f"columns are chosen for .csv and .tsv files; of {path.name}, the reader chooses")
+    match suffix:
         case ".jsonl" | ".ndjson":
-            return JsonLines()
+            return JsonLines(shape)
         case ".csv":
-            return Csv(task, ",")
+            return Csv(task, ",", shape)
         case ".tsv":
-            return Csv(task, "\t")
+            return Csv(task, "\t", shape)
         case ".parquet":
             import_arrow("pyarrow", f"writing {path.name}")
-            return Parquet(task)
+            return Parquet(task, shape)
         case _:
             raise FileError(f"rows are written to a file that ends in .jsonl, .csv, .tsv or .parquet, not to {path}")
 
 
 class JsonLines:
+    def __init__(self, shape: Shape) -> None:
+        self._own = shape.own
+
     def misfit(self, value: JsonValue) -> str | None:
         return None
 
     def write(self, path: Path, rows: Sequence[Row]) -> None:
-        _write_text(path, "".join(f"{_line(row)}\n" for row in rows))
+        _write_text(path, "".join(f"{_line(row, self._own)}\n" for row in rows))
 
     def join(self, path: Path, parts: Iterable[Path]) -> None:
         _concatenate(path, b"", parts)
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, own: Sequence[str]) -> str:
     """The row with the digits of its value as they were written."""
-    rest = json.dumps({name: row[name] for name in _OWN[1:]}, ensure_ascii=False)
+    rest = json.dumps({name: row[name] for name in own[1:]}, ensure_ascii=False)
     return f'{{"id": {json.dumps(row["id"], ensure_ascii=False)}, "value": {write_json(row["value"])}, {rest[1:]}'
 
 
 class Csv:
     """A column for each key of an object; other values have one column, `value`. Parts have no header."""
 
-    def __init__(self, task: Task, delimiter: str) -> None:
+    def __init__(self, task: Task, delimiter: str, shape: Shape) -> None:
         body = template_of(task.program, task.template).messages[-1].body
         is_object = isinstance(body, JsonBody) and isinstance(body.type, Object)
         is_object = is_object and not any(one.each for one in task.inputs)
@@ -107,11 +136,24 @@ class Csv:
         self._keys = tuple(field.key for field in fields)
         self._is_object = is_object
         self._delimiter = delimiter
+        self._shape = shape
+        unknown = next((name for name in shape.columns if name not in self._all), None)
+        if unknown is not None:
+            hint = did_you_mean(unknown, self._all)
+            raise FileError(
+                f"there is no column `{unknown}`; "
+                + (f"did you mean `{hint}`?" if hint else f"there are {_listed(self._all)}")
+            )
 
     @property
     def header(self) -> list[str]:
+        return list(self._shape.columns or self._all)
+
+    @property
+    def _all(self) -> list[str]:
         keys = [f"value.{key}" if key in _OWN else key for key in self._keys] if self._is_object else ["value"]
-        return [_OWN[0], *keys, *_OWN[1:]]
+        sure = [f"{key}.confidence" for key in keys] if self._shape.has_confidence else []
+        return [_OWN[0], *keys, *sure, *self._shape.own[1:]]
 
     def misfit(self, value: JsonValue) -> str | None:
         if not self._is_object or value is None:
@@ -141,9 +183,22 @@ class Csv:
     def _cells(self, row: Row) -> list[str]:
         value = row["value"]
         parts = [(value or {}).get(key) for key in self._keys] if self._is_object else [value]
+        sure = [_confidence(row, key) for key in self._keys or (None,)] if self._shape.has_confidence else []
         own = [row["_status"], row["_error"] or ""]
-        marks = [json.dumps(row[name], ensure_ascii=False) for name in ("_fields", "_meta")]
-        return [row["id"] or "", *map(_cell, parts), *own, *marks]
+        marks = [json.dumps(row[name], ensure_ascii=False) for name in self._shape.own[3:]]
+        cells = [row["id"] or "", *map(_cell, parts), *sure, *own, *marks]
+        found = dict(zip(self._all, cells, strict=True))
+        return [found[name] for name in self.header]
+
+
+def _confidence(row: Row, key: str | None) -> str:
+    """That of the least certain field of a key, or of the row; nothing for a row without fields."""
+    inside = [one for one in row["_fields"] if key is None or re.match(rf"{re.escape(key)}(?![^.\[])", one["field"])]
+    return str(min(one["confidence"] for one in inside)) if inside else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _cell(value: JsonValue) -> str:
@@ -152,11 +207,14 @@ def _cell(value: JsonValue) -> str:
 
 
 class Parquet:
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, shape: Shape) -> None:
+        import pyarrow as pa
+
         from pastalang.bulk.table import schema_of, value_column
 
         self._task = task
-        self._schema = schema_of(task)
+        self._whole = schema_of(task)
+        self._schema = pa.schema([one for one in self._whole if one.name in (*shape.own, "value")])
         self._column = value_column(task)
 
     def misfit(self, value: JsonValue) -> str | None:
@@ -170,7 +228,7 @@ class Parquet:
         from pastalang.bulk.table import table_of
 
         with path.open("wb") as stream:
-            parquet.write_table(table_of(rows, self._task, self._schema), stream)
+            parquet.write_table(table_of(rows, self._task, self._whole).select(self._schema.names), stream)
             _sync(stream)
 
     def join(self, path: Path, parts: Iterable[Path]) -> None:
@@ -590,7 +648,7 @@ class Stopped(PastaError):
         self.change = change
 
 
-def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
+def fingerprint_of(job: Job, corpus: Corpus, shape: Shape = ALL) -> dict[str, str]:
     """Everything that the rows of a run depend on, by name."""
     task, origin = job.task, job.origin
     texts = task.question.inputs if task.question is not None else {}
@@ -607,6 +665,7 @@ def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
         "options": ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "none",
         "columns": task.read.described,
         "limit": "none" if job.limit is None else str(job.limit),
+        **({} if shape == ALL else {"written": str(shape)}),
         "version": __version__,
     }
     return found | {f"documents in {name}": size for name, size in corpus.identity.items()}

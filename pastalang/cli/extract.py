@@ -82,6 +82,16 @@ class ExtractSettings:
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file of rows: .jsonl, .csv, .tsv or .parquet.")
     ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="For .csv and .tsv: write only these columns, in this order."),
+    ] = None
+    no_meta: Annotated[bool, typer.Option("--no-meta", help="Write rows without _fields and _meta, for people.")] = (
+        False
+    )
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="For .csv and .tsv: a column KEY.confidence for each key of the value.")
+    ] = False
     text: Annotated[
         list[str] | None,
         typer.Option(help="The column of the text; several make one text. For a program also INPUT=COLUMN."),
@@ -262,11 +272,13 @@ def _type_named(settings: ExtractSettings) -> Any:
 
 
 def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
-    from pastalang.bulk.run import Ledger, RunRefused, fingerprint_of, output_for, summary_of
+    from pastalang.bulk.run import Ledger, RunRefused, Shape, fingerprint_of, output_for, summary_of
 
     job = work.job
     summary: dict[str, Any] = {}
-    with Ledger(out, fingerprint_of(job, work.corpus), output_for(out, job.task)) as ledger:
+    names = tuple(name.strip() for name in (settings.columns or "").split(",") if name.strip())
+    shape = Shape(not settings.no_meta, settings.confidence, names)
+    with Ledger(out, fingerprint_of(job, work.corpus, shape), output_for(out, job.task, shape)) as ledger:
         try:
             ledger.open(resume=settings.resume, overwrite=settings.overwrite)
             if ledger.is_complete and not work.corpus.identity:

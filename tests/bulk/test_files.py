@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import io
 import json
 import os
@@ -197,12 +198,13 @@ def test_the_standard_input_holds_json_lines(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.json", "[]", "`jq -c '.[]'` writes a list of JSON objects as JSON lines"),
-        ("x.jsonl.gz", "", "x.jsonl.gz is not a file of documents; decompress it first"),
-        ("x.csv", "id;text\n1;a\n", "x.csv has semicolons between its cells: .csv files are read with commas"),
-        ("x.tsv", "id,text\n1,a\n", "x.tsv has commas between its cells: .csv files are read with commas"),
+        ("x.json", '{"text": ', "x.json cannot be read: it is not JSON: expecting value"),
+        ("x.json", '[{"txt": "a"}]', "x.json has no column `text`; did you mean `txt`?"),
+        ("x.jsonl.gz", "no gzip", "x.jsonl.gz is not a gzip file that can be read"),
+        ("x.jsonl.zst", "", "x.jsonl.zst is not a file of documents; decompress it first"),
+        ("x.csv", "id;body\n1;a\n", "x.csv has no column `text`; it has `id`, `body`: choose with --text"),
         ("x.csv", "id,text\n".encode("utf-16"), "x.csv is not UTF-8 text"),
-        ("x.pdf", "", "is not a file of documents: documents are read from .jsonl, .csv"),
+        ("x.pdf", "", "is not a file of documents: documents are read from .jsonl, .json, .csv"),
         ("x.csv", "", "x.csv is empty: the first row of a table names its columns"),
         ("x.csv", "id,body\n1,a\n", "x.csv has no column `text`; it has `id`, `body`: choose with --text"),
         ("x.jsonl", '{"title": "a", "body": "b"}', "it has `title`, `body`: choose with --text"),
@@ -212,6 +214,25 @@ def test_what_concerns_all_rows_is_refused_before_the_first(
     tmp_path: Path, name: str, content: bytes | str, said: str
 ) -> None:
     assert said in refused(written(tmp_path / name, content))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.csv", "id;text\n1;a, b\n2;c\n"),
+        ("x.csv", "text|id\na, b|1\nc|2\n"),
+        ("x.tsv", 'id,text\n1,"a, b"\n2,c\n'),
+        ("x.json", '[{"id": 1, "text": "a, b"},\n {"id": 2, "text": "c"}]'),
+        ("x.jsonl", '{"id": 1, "text": "a, b"}\n{"id": 2, "text": "c"}'),
+    ],
+)
+@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gz"])
+def test_marks_between_cells_lists_and_packed_files_are_read(
+    tmp_path: Path, name: str, content: str, is_packed: bool
+) -> None:
+    path = tmp_path / (f"{name}.gz" if is_packed else name)
+    path.write_bytes(gzip.compress(content.encode()) if is_packed else content.encode())
+    assert read(path) == [("1", "a, b"), ("2", "c")] and open_documents(path, Columns()).count() == 2
 
 
 def test_a_missing_id_file_or_folder_is_refused(tmp_path: Path) -> None:

@@ -93,6 +93,30 @@ def test_rows_below_the_least_confidence_have_a_status_of_their_own(model: Path)
     assert again.exit_code == 2 and "min_confidence" in again.stderr
 
 
+def test_tables_for_people_have_the_columns_that_are_asked_for(model: Path) -> None:
+    from pyarrow import parquet
+
+    asked = ("--model", model, "--no-meta")
+    assert run(TYPE, "docs.jsonl", "-o", "plain.jsonl", "--model", model).exit_code == 0
+    plain = rows("plain.jsonl")
+    assert run(TYPE, "docs.jsonl", *asked, "-o", "out.csv", "--confidence").exit_code == 0
+    with Path("out.csv").open(encoding="utf-8", newline="") as stream:
+        found = list(csv.DictReader(stream))
+    assert list(found[0]) == ["id", "kind", "urgent", "kind.confidence", "urgent.confidence", "_status", "_error"]
+    sure = {one["field"]: one["confidence"] for one in plain[0]["_fields"]}
+    assert float(found[0]["urgent.confidence"]) == pytest.approx(sure["urgent"], abs=1e-3)
+    assert run(TYPE, "docs.jsonl", *asked, "-o", "some.tsv", "--columns", "urgent,id").exit_code == 0
+    assert Path("some.tsv").read_text("utf-8").splitlines()[0] == "urgent\tid"
+    assert run(TYPE, "docs.jsonl", *asked, "-o", "out.jsonl").exit_code == 0
+    assert rows("out.jsonl") == [{key: row[key] for key in ("id", "value", "_status", "_error")} for row in plain]
+    assert run(TYPE, "docs.jsonl", *asked, "-o", "out.parquet").exit_code == 0
+    assert parquet.read_table("out.parquet").column_names == ["id", "value", "_status", "_error"]
+    wrong = run(TYPE, "docs.jsonl", *asked, "-o", "x.csv", "--columns", "urgnt")
+    assert wrong.exit_code != 0 and "there is no column `urgnt`; did you mean `urgent`?" in wrong.stderr
+    wrong = run(TYPE, "docs.jsonl", *asked, "-o", "x.jsonl", "--columns", "urgent")
+    assert wrong.exit_code != 0 and "columns are chosen for .csv and .tsv files" in wrong.stderr
+
+
 def test_rows_are_written_in_every_format_with_the_same_values(model: Path) -> None:
     from pyarrow import parquet
 
