@@ -136,88 +136,87 @@ class End:
 
 Action: TypeAlias = Feed | Draw | Start | Wait | End
 
-# ── cursors ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── points and cursors ───────────────────────────────────────────────────────────────────────────────────
 
 GO_ON: Final = 0  # the answers to a list in which the model decides
 STOP: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A place in nested segments: of a branch, of an arm, or of an item of a list.
+@dataclass(slots=True, eq=False, repr=False)
+class Point:
+    """A place between two segments of a branch. A machine makes each of them once, and cursors move along them.
 
-    `address` is that of the segments, `index` the one that comes next. Behind the last one of an item the branch
-    stands between two items. Before the first item, `item` is -1. `elements` is how many a list goes over, if they are
-    known.
+    `segments[index]` comes next. Behind the last segment of a list's body the branch stands between two items.
+    `next` is the point behind that segment or list, None where the branch is over. `inner` are the points inside of
+    it: of each arm of a choice, of a list the one between its items, and from there that of its first segment.
+    `outer` is the point of the choice or list that holds this one.
     """
 
+    address: Address
     segments: Segments
-    address: Address = ()
-    index: int = 0
-    repeat: Repeat | None = None
+    index: int
+    outer: Point | None
+    next: Point | None
+    inner: tuple[Point | None, ...] = ()
+    action: Action | None = None  # None if the items around it matter
+    waits: tuple[tuple[BranchId, int], ...] = ()  # of a join: for which branches, and how many item numbers they share
+
+    @property
+    def segment(self) -> Segment | None:
+        return self.segments[self.index] if self.index < len(self.segments) else None
+
+    @property
+    def path(self) -> list[Point]:
+        """The points that it is inside of, outermost first, and itself."""
+        path = [self]
+        while path[-1].outer is not None:
+            path.append(path[-1].outer)
+        return path[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlace:
+    """Where in a list: at `item`, or behind it if the branch stands between two items; -1 is before the first.
+
+    `elements` is how many the list goes over, if they are known.
+    """
+
+    repeat: Repeat
     item: int = -1
     elements: int | None = None
 
-    @property
-    def is_at_end(self) -> bool:
-        return self.index >= len(self.segments)
-
-    @property
-    def is_between_items(self) -> bool:
-        return self.repeat is not None and self.index >= len(self.segments)
-
-    def next(self) -> Frame:
-        return Frame(self.segments, self.address, self.index + 1, self.repeat, self.item, self.elements)
-
-    def next_item(self) -> Frame:
-        return Frame(self.segments, self.address, 0, self.repeat, self.item + 1, self.elements)
+    def next(self) -> ListPlace:
+        return ListPlace(self.repeat, self.item + 1, self.elements)
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where an instance of a branch is. `threads` is how many the text that is being written has begun."""
+    """Where an instance of a branch is: at a point, and where in the `lists` around it, outermost first.
+
+    `items` are the numbers of the items around this place: those of the instance, then those of its own lists.
+    `threads` is how many the text that is being written has begun. At the end there is no point.
+    """
 
     instance: Instance
-    frames: tuple[Frame, ...]
+    point: Point | None
+    items: Items = ()
+    lists: tuple[ListPlace, ...] = ()
     threads: int = 0
 
     @property
     def has_ended(self) -> bool:
-        return not self.frames
-
-    @property
-    def items(self) -> Items:
-        """The numbers of the items around this place: those of the instance, then those of its own lists."""
-        frames = self.frames
-        if len(frames) == 1:
-            return self.instance.items
-        return (
-            *self.instance.items,
-            *(frame.item for frame in frames if frame.repeat is not None and not frame.is_between_items),
-        )
-
-    @property
-    def lists(self) -> tuple[Frame, ...]:
-        """The lists around this place, outermost first."""
-        return tuple(frame for frame in self.frames if frame.repeat is not None)
-
-    @property
-    def address(self) -> Address:
-        """The address of the segment that comes next; between two items, that of the list's body."""
-        frame = self.frames[-1]
-        return frame.address if frame.is_at_end else (*frame.address, frame.index)
+        return self.point is None
 
     @property
     def segment(self) -> Segment | None:
         """The segment that comes next. None between two items, and at the end."""
-        frame = self.frames[-1] if self.frames else None
-        return None if frame is None or frame.is_at_end else frame.segments[frame.index]
+        return None if self.point is None else self.point.segment
 
     @property
     def ahead(self) -> Iterator[Segment]:
         """The segments from this place on, of the innermost place last. Those that it is inside of are among them."""
-        for frame in self.frames:
-            yield from frame.segments[frame.index :]
+        for point in () if self.point is None else self.point.path:
+            yield from point.segments[point.index :]
 
     @property
     def may_draw(self) -> bool:
@@ -226,21 +225,34 @@ class Cursor:
 
     def after(self, answer: int = 0) -> Cursor:
         """The cursor behind its action."""
-        *outer, frame = self.frames
-        if frame.is_between_items:
-            option = _rounds(frame)[answer]
-            moved = (*outer, frame.next_item()) if isinstance(option, Opening) else _left(self.frames)
-            return _settled(self.instance, moved)
-        match frame.segments[frame.index]:
-            case Choose(arms=arms):
-                arm = Frame(arms[answer].segments, (*frame.address, frame.index, answer))
-                return _settled(self.instance, (*self.frames, arm))
+        point, lists = self.point, self.lists
+        assert point is not None, "nothing comes after the end"
+        if not point.inner:
+            return self._at(point.next, lists)
+        match point.segment:
+            case Choose():
+                return self._at(point.inner[answer], lists)
             case Repeat() as repeat:
                 elements = None if repeat.over is None else answer
-                body = Frame(repeat.body, (*frame.address, frame.index, 0), len(repeat.body), repeat, -1, elements)
-                return _settled(self.instance, (*self.frames, body))
+                return self._at(point.inner[0], (*lists, ListPlace(repeat, -1, elements)))
             case _:
-                return _settled(self.instance, (*outer, frame.next()))
+                *around, here = lists
+                if isinstance(_rounds(here)[answer], Opening):
+                    return self._at(point.inner[0], (*around, here.next()))
+                return self._at(point.next, tuple(around))
+
+    def _at(self, point: Point | None, lists: tuple[ListPlace, ...]) -> Cursor:
+        """The cursor at a point. Lists of known elements go on by themselves."""
+        if not lists:
+            return Cursor(self.instance, point, self.instance.items)
+        while lists and point is not None and point.segment is None and lists[-1].elements is not None:
+            *around, here = lists
+            if here.item + 1 < here.elements:  # type: ignore[operator]  # checked above
+                point, lists = point.inner[0], (*around, here.next())
+            else:
+                point, lists = point.next, tuple(around)
+        inside = lists[:-1] if point is not None and point.segment is None else lists
+        return Cursor(self.instance, point, (*self.instance.items, *(here.item for here in inside)), lists)
 
     def with_thread(self) -> Cursor:
         """The cursor once the text that is being written has begun another thread."""
@@ -254,51 +266,31 @@ class Cursor:
 
     def has_passed(self, fork: Address, items: Items) -> bool:
         """Whether it is behind the segment at `fork`, in the items that `items` names."""
-        loops = len(self.instance.items)
-        for depth, frame in enumerate(self.frames):
+        if self.point is None:
+            return True
+        lists = len(self.instance.items)
+        for depth, point in enumerate(self.point.path):
             wanted = fork[2 * depth]
-            if frame.index != wanted:
-                return frame.index > wanted
-            if len(fork) == 2 * depth + 1 or depth + 1 == len(self.frames):
+            if point.index != wanted or len(fork) == 2 * depth + 1:
+                return point.index > wanted
+            if point is self.point:
                 return False
-            inner = self.frames[depth + 1]
-            if inner.repeat is None:
-                if inner.address[-1] != fork[2 * depth + 1]:
+            if isinstance(point.segment, Choose):
+                if self.point.address[2 * depth + 1] != fork[2 * depth + 1]:
                     return True  # another arm was chosen
                 continue
-            if loops >= len(items):
+            if lists >= len(items):
                 return False
-            if inner.item != items[loops]:
-                return inner.item > items[loops]
-            loops += 1
+            item = self.lists[lists - len(self.instance.items)].item
+            if item != items[lists]:
+                return item > items[lists]
+            lists += 1
         return False
 
 
-def _left(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """Behind the choice or the list that the innermost frame belongs to."""
-    *outer, around, _ = frames
-    return (*outer, around.next())
-
-
-def _settled(instance: Instance, frames: tuple[Frame, ...]) -> Cursor:
-    """A cursor at the next action: arms that are over are left, and lists of known elements go on by themselves."""
-    while frames[-1].is_at_end:
-        frame = frames[-1]
-        if frame.repeat is not None and frame.elements is None:
-            break
-        if frame.repeat is not None and frame.elements is not None and frame.item + 1 < frame.elements:
-            frames = (*frames[:-1], frame.next_item())
-        elif len(frames) == 1:
-            return Cursor(instance, ())
-        else:
-            frames = _left(frames)
-    return Cursor(instance, frames)
-
-
-def _rounds(frame: Frame) -> tuple[Opening | Closing, ...]:
+def _rounds(here: ListPlace) -> tuple[Opening | Closing, ...]:
     """The ways to go on between two items. Where only one is left, there is nothing to decide."""
-    repeat, done = frame.repeat, frame.item + 1
-    assert repeat is not None
+    repeat, done = here.repeat, here.item + 1
     options: list[Opening | Closing] = []
     if done < repeat.maximum:
         options.append(Opening(repeat, done))
@@ -309,43 +301,74 @@ def _rounds(frame: Frame) -> tuple[Opening | Closing, ...]:
 
 # ── the machine ──────────────────────────────────────────────────────────────────────────────────────────
 
+_END: Final = End()
+
 
 class Machine:
-    """The machine of one plan."""
+    """The machine of one plan. The points of a branch are made when its first instance begins."""
 
     def __init__(self, plan: Plan, nesting: Nesting | None = None) -> None:
         self.plan = plan
         self.nesting = nesting or nesting_of(plan)
+        self._first: dict[BranchId, Point | None] = {}
 
     def begin(self, instance: Instance) -> Cursor:
-        return _settled(instance, (Frame(self.plan.branch(instance.branch).segments),))
+        branch = instance.branch
+        if branch not in self._first:
+            self._first[branch] = self._points(branch, self.plan.branch(branch).segments, (), None, None)
+        return Cursor(instance, self._first[branch], instance.items)
 
     def action(self, cursor: Cursor) -> Action:
         """What the branch does next."""
-        if cursor.has_ended:
-            return End()
-        frame = cursor.frames[-1]
-        if frame.is_between_items:
-            options = _rounds(frame)
-            assert frame.repeat is not None
-            return Draw(frame.repeat, options) if len(options) > 1 else Feed(options[0])
-        segment = frame.segments[frame.index]
+        point = cursor.point
+        if point is None:
+            return _END
+        if point.action is not None:
+            return point.action
+        if point.waits:
+            items = cursor.items
+            return Wait(tuple([Awaited(branch, items[:shared]) for branch, shared in point.waits]))
+        options = _rounds(cursor.lists[-1])
+        return Draw(cursor.lists[-1].repeat, options) if len(options) > 1 else Feed(options[0])
+
+    def _points(
+        self, branch: BranchId, segments: Segments, place: Address, outer: Point | None, end: Point | None
+    ) -> Point | None:
+        """The first point of segments that stand at `place`; `end` is where the branch goes on behind them."""
+        point = end
+        for index in reversed(range(len(segments))):
+            point = self._point(branch, Point((*place, index), segments, index, outer, next=point))
+        return point
+
+    def _point(self, branch: BranchId, point: Point) -> Point:
+        address, segment = point.address, point.segment
         match segment:
             case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber() | Place():
-                return Feed(segment)
+                point.action = Feed(segment)
             case Hole():
-                return Draw(segment)
+                point.action = Draw(segment)
             case Choose(arms=arms):
-                return Draw(segment, arms)
-            case Fork() | Each() | Repeat():
-                return Start(segment)
+                point.action = Draw(segment, arms)
+                point.inner = tuple(
+                    self._points(branch, arm.segments, (*address, number), point, point.next)
+                    for number, arm in enumerate(arms)
+                )
+            case Repeat(body=body):
+                point.action = Start(segment)
+                place = (*address, 0)
+                between = Point(place, body, len(body), point, point.next)
+                between.inner = (self._points(branch, body, place, point, between),)
+                point.inner = (between,)
+            case Fork() | Each():
+                point.action = Start(segment)
             case Join(branches=branches):
-                return Wait(self._awaited(cursor, branches))
+                # Inside an item, a branch of the same item is meant; outside, all its instances.
+                common = self.nesting.common
+                point.waits = tuple((awaited, common[branch, address, awaited]) for awaited in branches)
+                if not any(shared for _, shared in point.waits):
+                    point.action = Wait(tuple(Awaited(awaited, ()) for awaited in branches))
+            case None:
+                raise AssertionError("a point stands before a segment")
             case _:
                 assert_never(segment)
-
-    def _awaited(self, cursor: Cursor, branches: tuple[BranchId, ...]) -> tuple[Awaited, ...]:
-        """Inside an item, a branch of the same item is meant; outside, all its instances."""
-        items, common = cursor.items, self.nesting.common
-        joiner, address = cursor.instance.branch, cursor.address
-        return tuple(Awaited(branch, items[: common[joiner, address, branch]]) for branch in branches)
+        return point

@@ -33,7 +33,7 @@ def leading_tokens(request: RequestState) -> tuple[int, ...]:
 
 SHORTEST = 8  # shorter stretches are not worth a branch
 
-_NOWHERE = Cursor(Instance(ROOT), ())
+_NOWHERE = Cursor(Instance(ROOT), None)
 _STRETCH = Branch(ROOT, "kept prefix", None, (), (), 0, Overrun.CONTINUE, Release.NEVER)
 
 
