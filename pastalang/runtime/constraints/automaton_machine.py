@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
 from pastalang.runtime.constraints.automata import Automaton, IntersectionAutomaton, NumberAutomaton, RegexAutomaton
-from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
+from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.string_machine import Spelling, spell_characters, spell_json
@@ -212,39 +212,38 @@ class AutomatonMachine:
         self._tokens: Tokens = seam.tokens
         self._masks: BoundedCache[tuple[int, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
         self._farthest: dict[int, int] = {}  # by state: the most bytes to an ending after a token
-        self.start: MachineState = 0
+        self.start = 0
 
-    def step(self, state: MachineState, byte: int) -> MachineState | None:
-        following = self._states.row(_number(state)).item(byte)
+    def step(self, state: int, byte: int) -> int | None:
+        following = self._states.row(state).item(byte)
         return None if following == DEAD else following
 
-    def accepts(self, state: MachineState) -> bool:
-        return self._states.accepting.item(_number(state))
+    def accepts(self, state: int) -> bool:
+        return self._states.accepting.item(state)
 
-    def can_continue(self, state: MachineState) -> bool:
-        return bool(self._states.next_bytes(_number(state)))
+    def can_continue(self, state: int) -> bool:
+        return bool(self._states.next_bytes(state))
 
-    def stop_bytes(self, state: MachineState) -> int:
+    def stop_bytes(self, state: int) -> int:
         return 0
 
-    def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        return self._tokens.shortest(self._states.ending(_number(state)))
+    def ending(self, state: int) -> tuple[int, ...] | None:
+        return self._tokens.shortest(self._states.ending(state))
 
-    def forced(self, state: MachineState) -> bytes:
-        found, at = bytearray(), _number(state)
+    def forced(self, state: int) -> bytes:
+        found, at = bytearray(), state
         while not self._states.accepting[at] and len(ways := self._states.next_bytes(at)) == 1:
             found += bytes(ways)
             at = self._states.row(at).item(ways[0])
         return bytes(found)
 
-    def closed_nodes(self, state: MachineState) -> Ints:
-        return reached_from(self._states, _number(state), self._tokens).whole
+    def closed_nodes(self, state: int) -> Ints:
+        return reached_from(self._states, state, self._tokens).whole
 
-    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        at = _number(state)
-        if remaining is not None and self._is_plenty(at, remaining - 1):
+    def mask(self, state: int, remaining: int | None) -> TokenMask:
+        if remaining is not None and self._is_plenty(state, remaining - 1):
             remaining = None
-        return self._masks.cached((at, remaining), lambda: self._make_mask(at, remaining))
+        return self._masks.cached((state, remaining), lambda: self._make_mask(state, remaining))
 
     def _is_plenty(self, at: int, left: int) -> bool:
         """Whether an ending fits after every token, because it has at most as many bytes as tokens are left."""
@@ -285,11 +284,6 @@ def _distinct(ends: StateNumbers) -> list[int]:
     return found
 
 
-def _number(state: MachineState) -> int:
-    assert isinstance(state, int)
-    return state
-
-
 # ── patterns with limits of length ─────────────────────────────────────────────────────────────────────────
 
 
@@ -308,31 +302,28 @@ class CountedMachine:
         self._tokens: Tokens = seam.tokens
         self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)
         self._endings: BoundedCache[CountedState, tuple[int, ...] | None] = BoundedCache(_MAX_ENDINGS)
-        self.start: MachineState = CountedState(0, 0)
+        self.start = CountedState(0, 0)
 
-    def step(self, state: MachineState, byte: int) -> MachineState | None:
-        here = _counted(state)
-        at = self._states.row(here.at).item(byte)
+    def step(self, state: CountedState, byte: int) -> CountedState | None:
+        at = self._states.row(state.at).item(byte)
         if at == DEAD:
             return None
-        characters = here.characters + self._lengths.completes(here.at, byte)
+        characters = state.characters + self._lengths.completes(state.at, byte)
         return CountedState(at, characters) if self._lengths.fits(at, characters) else None
 
-    def accepts(self, state: MachineState) -> bool:
-        here = _counted(state)
-        return self._states.accepting.item(here.at) and self._lengths.allows(here.characters)
+    def accepts(self, state: CountedState) -> bool:
+        return self._states.accepting.item(state.at) and self._lengths.allows(state.characters)
 
-    def can_continue(self, state: MachineState) -> bool:
+    def can_continue(self, state: CountedState) -> bool:
         return bool(self._next_bytes(state))
 
-    def stop_bytes(self, state: MachineState) -> int:
+    def stop_bytes(self, state: CountedState) -> int:
         return 0
 
-    def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        here = _counted(state)
-        return self._endings.cached(here, lambda: self._tokens.shortest(self._lengths.ending(*here)))
+    def ending(self, state: CountedState) -> tuple[int, ...] | None:
+        return self._endings.cached(state, lambda: self._tokens.shortest(self._lengths.ending(*state)))
 
-    def forced(self, state: MachineState) -> bytes:
+    def forced(self, state: CountedState) -> bytes:
         found = bytearray()
         while not self.accepts(state) and len(ways := self._next_bytes(state)) == 1:
             following = self.step(state, ways[0])
@@ -341,21 +332,19 @@ class CountedMachine:
             state = following
         return bytes(found)
 
-    def _next_bytes(self, state: MachineState) -> list[int]:
-        at = _counted(state).at
+    def _next_bytes(self, state: CountedState) -> list[int]:
+        at = state.at
         return [byte for byte in self._states.next_bytes(at) if self.step(state, byte) is not None]
 
-    def closed_nodes(self, state: MachineState) -> Ints:
-        here = _counted(state)
-        whole = reached_from(self._states, here.at, self._tokens).whole
-        return whole[self._lengths.all_allow(here.characters + self._added(here.at)[whole])]
+    def closed_nodes(self, state: CountedState) -> Ints:
+        whole = reached_from(self._states, state.at, self._tokens).whole
+        return whole[self._lengths.all_allow(state.characters + self._added(state.at)[whole])]
 
-    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        here = _counted(state)
-        room = self._lengths.room(here.characters, self._tokens.longest)
+    def mask(self, state: CountedState, remaining: int | None) -> TokenMask:
+        room = self._lengths.room(state.characters, self._tokens.longest)
         if remaining is not None and self._is_plenty(remaining - 1):
             remaining = None
-        return self._masks.cached((here.at, room, remaining), lambda: self._make_mask(here, remaining))
+        return self._masks.cached((state.at, room, remaining), lambda: self._make_mask(state, remaining))
 
     def _is_plenty(self, left: int) -> bool:
         """Whether an ending fits after every token."""
@@ -398,11 +387,6 @@ def _completed(spelling: Spelling, start: int, trie: TokenTrie) -> Ints:
         places[low:high] = np.where(here == DEAD, DEAD, spelling.next[here, byte])
         counts[low:high] = counts[parent] + (spelling.completes[here, byte] & (here != DEAD))
     return counts
-
-
-def _counted(state: MachineState) -> CountedState:
-    assert isinstance(state, CountedState)
-    return state
 
 
 class LengthLimits:

@@ -48,50 +48,48 @@ class ChoiceMachine:
             self.options = [option for option in self.options if self._tokens.shortest(option) is not None]
         if not self.options:
             raise GuideError("the choice has no option that the vocabulary can spell")
-        self.start: MachineState = Range(0, len(self.options), 0)
+        self.start = Range(0, len(self.options), 0)
         self._list = OptionList(self.options)
         self._masks: BoundedCache[tuple[Range, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
         self._longest = max(map(len, self.options))
 
-    def step(self, state: MachineState, byte: int) -> MachineState | None:
-        low, high, depth = _range(state)
+    def step(self, state: Range, byte: int) -> Range | None:
+        low, high, depth = state
         prefix = self.options[low][:depth]
         first = bisect_left(self.options, prefix + bytes((byte,)), low, high)
         last = high if byte == 255 else bisect_left(self.options, prefix + bytes((byte + 1,)), low, high)
         return Range(first, last, depth + 1) if first < last else None
 
-    def accepts(self, state: MachineState) -> bool:
-        low, _, depth = _range(state)
+    def accepts(self, state: Range) -> bool:
+        low, _, depth = state
         return len(self.options[low]) == depth
 
-    def can_continue(self, state: MachineState) -> bool:
-        low, high, depth = _range(state)
+    def can_continue(self, state: Range) -> bool:
+        low, high, depth = state
         return high - low > 1 or len(self.options[low]) > depth
 
-    def stop_bytes(self, state: MachineState) -> int:
+    def stop_bytes(self, state: Range) -> int:
         return 0
 
-    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+    def ending(self, state: Range) -> tuple[int, ...] | None:
         """The rest of the option that takes the fewest tokens; of many options, only the shortest are compared."""
-        here = _range(state)
-        low, high, depth = here
+        low, high, depth = state
         if high - low > _FEW and self._list.is_weighed:
-            return self._list.shortest(self._tokens.trie, here)
+            return self._list.shortest(self._tokens.trie, state)
         near = np.argsort(self._list.lengths[low:high], kind="stable")[:_FEW] + low
         rest = [self.options[at][depth:] for at in near.tolist()]
         found = [tokens for text in rest if (tokens := self._tokens.shortest(text)) is not None]
         return min(found, key=len, default=None)
 
-    def forced(self, state: MachineState) -> bytes:
-        low, high, depth = _range(state)
+    def forced(self, state: Range) -> bytes:
+        low, high, depth = state
         first, last = self.options[low], self.options[high - 1]
         return common_prefix(first, last)[depth:]
 
-    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        here = _range(state)
-        if remaining is not None and self._longest - here.depth < remaining:
+    def mask(self, state: Range, remaining: int | None) -> TokenMask:
+        if remaining is not None and self._longest - state.depth < remaining:
             remaining = None
-        return self._masks.cached((here, remaining), lambda: self._make_mask(here, remaining))
+        return self._masks.cached((state, remaining), lambda: self._make_mask(state, remaining))
 
     def _make_mask(self, here: Range, remaining: int | None) -> TokenMask:
         """Match the beginnings of the remaining options against the trie of the tokens, level by level."""
@@ -138,23 +136,23 @@ class ChoiceMachine:
             return short
         return self._list.fewest_tokens(self._tokens.trie, nodes) <= left
 
-    def options_after(self, state: MachineState, text: bytes) -> Range | None:
+    def options_after(self, state: Range, text: bytes) -> Range | None:
         """The options that are possible after the text of a token; if one ends inside the text, only that option."""
-        low, high, depth = _range(state)
+        low, high, depth = state
         begun = self.options[low][:depth] + text
         first = bisect_left(self.options, begun, low, high)
         last = bisect_left(self.options, begun + b"\xff", first, high)  # no text in UTF-8 has this byte
         if first < last:
             return Range(first, last, depth + len(text))
-        here: MachineState = state
+        here = state
         for at, byte in enumerate(text):
             following = self.step(here, byte)
             if following is None:
-                low, _, depth = _range(here)
+                low, _, depth = here
                 agrees = self.accepts(here) and self._seam.agrees(text[at:])
                 return Range(low, low + 1, depth) if agrees else None
             here = following
-        return _range(here)
+        return here
 
 
 S = TypeVar("S", bytes, tuple[int, ...])
@@ -165,11 +163,6 @@ def common_prefix(first: S, second: S) -> S:
     while end < min(len(first), len(second)) and first[end] == second[end]:
         end += 1
     return first[:end]
-
-
-def _range(state: MachineState) -> Range:
-    assert isinstance(state, Range)
-    return state
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,66 +321,56 @@ class UnionMachine:
     def __init__(self, arms: Sequence[Machine], tokens: Tokens) -> None:
         self._arms = tuple(arms)
         self._tokens = tokens
-        self.start: MachineState = tuple((number, arm.start) for number, arm in enumerate(arms))
+        self.start = tuple((number, arm.start) for number, arm in enumerate(arms))
 
-    def live(self, state: MachineState) -> list[tuple[Machine, MachineState]]:
+    def live(self, state: LiveArms) -> list[tuple[Machine, MachineState]]:
         """The arms that are still possible, with their states."""
-        return [(self._arms[number], here) for number, here in _live(state)]
+        return [(self._arms[number], here) for number, here in state]
 
     # One arm is left after a byte or two, so that case is a way of its own wherever it saves time.
 
-    def step(self, state: MachineState, byte: int) -> MachineState | None:
-        live = _live(state)
-        if len(live) == 1:
-            number, here = live[0]
+    def step(self, state: LiveArms, byte: int) -> LiveArms | None:
+        if len(state) == 1:
+            number, here = state[0]
             following = self._arms[number].step(here, byte)
             return None if following is None else ((number, following),)
         found = tuple(
             (number, following)
-            for number, here in live
+            for number, here in state
             if (following := self._arms[number].step(here, byte)) is not None
         )
         return found or None
 
-    def accepts(self, state: MachineState) -> bool:
-        live = _live(state)
-        if len(live) == 1:
-            return self._arms[live[0][0]].accepts(live[0][1])
-        return any(self._arms[number].accepts(here) for number, here in live)
+    def accepts(self, state: LiveArms) -> bool:
+        if len(state) == 1:
+            return self._arms[state[0][0]].accepts(state[0][1])
+        return any(self._arms[number].accepts(here) for number, here in state)
 
-    def can_continue(self, state: MachineState) -> bool:
-        return any(self._arms[number].can_continue(here) for number, here in _live(state))
+    def can_continue(self, state: LiveArms) -> bool:
+        return any(self._arms[number].can_continue(here) for number, here in state)
 
-    def stop_bytes(self, state: MachineState) -> int:
-        live = _live(state)
-        if len(live) == 1:
-            return self._arms[live[0][0]].stop_bytes(live[0][1])
-        return max(self._arms[number].stop_bytes(here) for number, here in live)
+    def stop_bytes(self, state: LiveArms) -> int:
+        if len(state) == 1:
+            return self._arms[state[0][0]].stop_bytes(state[0][1])
+        return max(self._arms[number].stop_bytes(here) for number, here in state)
 
-    def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        endings = [self._arms[number].ending(here) for number, here in _live(state)]
+    def ending(self, state: LiveArms) -> tuple[int, ...] | None:
+        endings = [self._arms[number].ending(here) for number, here in state]
         return min((ending for ending in endings if ending is not None), key=len, default=None)
 
-    def forced(self, state: MachineState) -> bytes:
-        live = _live(state)
-        if len(live) == 1:
-            number, here = live[0]
+    def forced(self, state: LiveArms) -> bytes:
+        if len(state) == 1:
+            number, here = state[0]
             return self._arms[number].forced(here)
-        common = self._arms[live[0][0]].forced(live[0][1])
-        for number, here in live[1:]:
+        common = self._arms[state[0][0]].forced(state[0][1])
+        for number, here in state[1:]:
             common = common_prefix(common, self._arms[number].forced(here))
         return common
 
-    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        live = _live(state)
-        if len(live) == 1:
-            return self._arms[live[0][0]].mask(live[0][1], remaining)
-        masks = [self._arms[number].mask(here, remaining) for number, here in live]
+    def mask(self, state: LiveArms, remaining: int | None) -> TokenMask:
+        if len(state) == 1:
+            return self._arms[state[0][0]].mask(state[0][1], remaining)
+        masks = [self._arms[number].mask(here, remaining) for number, here in state]
         key = ("union", *map(id, masks))
         joined, _ = self._tokens.cached_recent(key, lambda: (join_masks(self._tokens.size, masks), masks))
         return joined
-
-
-def _live(state: MachineState) -> LiveArms:
-    assert isinstance(state, tuple)
-    return state

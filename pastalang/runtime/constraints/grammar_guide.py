@@ -81,8 +81,10 @@ def _position(
 class GrammarState(PositionedState[_Position]):
     """See `guide.State`."""
 
-    def __init__(self, guide: GrammarGuide, matcher: Matcher, positions: list[_Position]) -> None:
-        super().__init__(positions, "" if guide.lead is None else guide.lead.space)
+    def __init__(
+        self, guide: GrammarGuide, matcher: Matcher, position: _Position, earlier: tuple[_Position, ...] = ()
+    ) -> None:
+        super().__init__(position, "" if guide.lead is None else guide.lead.space, earlier)
         self._guide = guide
         self._matcher: Matcher | None = matcher  # None: to be rebuilt from the tokens taken so far
         self._mask: TokenMask | None = None
@@ -90,7 +92,7 @@ class GrammarState(PositionedState[_Position]):
         self._opened: Opened | None = None
 
     def fork(self) -> GrammarState:
-        copied = GrammarState(self._guide, self._current().copy(), list(self._positions))
+        copied = GrammarState(self._guide, self._current().copy(), self._position, tuple(self._earlier))
         copied._mask, copied._opened = self._mask, self._opened
         return copied
 
@@ -407,7 +409,7 @@ class GrammarState(PositionedState[_Position]):
     def _close_at_limit(self, before: tuple[int, ...]) -> _Position:
         """Close the value without the token: with the ending from here, or from the last position that has one."""
         tokens = self._guide.seam.tokens
-        for back, position in enumerate(reversed(self._positions)):
+        for back, position in enumerate((self._position, *reversed(self._earlier))):
             ending = before if back == 0 and before else position.ending
             if ending is None or not ending or len(ending) > position.remaining:
                 matcher = self._guide.matcher_after(position.taken)
@@ -522,7 +524,7 @@ class GrammarGuide:
     def start(self, *, max_tokens: int) -> GrammarState:
         space = b"" if self.lead is None else self.lead.space.encode()
         first = replace(_position(self.empty_prefix, max_tokens, self.ending), rest=space)
-        state, needed = GrammarState(self, self.matcher(), [first]), self.shortest_value
+        state, needed = GrammarState(self, self.matcher(), first), self.shortest_value
         if self.lead is None and needed > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {needed}")
         if self.lead is not None and max_tokens <= needed + len(space) and not state.allowed().any():

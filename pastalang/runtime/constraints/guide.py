@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,20 +123,22 @@ class Position:
     end: int | None = None
     truncated: bool = False
 
+    @property
+    def text(self) -> str:
+        return self.raw[: self.end].decode("utf-8", "ignore")
+
 
 P = TypeVar("P", bound=Position)
 
 
 class PositionedState(Generic[P]):
-    """The part of a `State` that all engines share: the position after each token, so that tokens can be taken back."""
+    """The part of a `State` that all engines share: the position, and those before it, so that tokens can be taken
+    back."""
 
-    def __init__(self, positions: list[P], lead: str) -> None:
-        self._positions = positions
+    def __init__(self, position: P, lead: str, earlier: tuple[P, ...] = ()) -> None:
+        self._position = position
+        self._earlier = list(earlier)
         self.lead = lead
-
-    @property
-    def _position(self) -> P:
-        return self._positions[-1]
 
     @property
     def is_finished(self) -> bool:
@@ -152,11 +154,18 @@ class PositionedState(Generic[P]):
 
     @property
     def text(self) -> str:
-        return self._position.raw[: self._position.end].decode("utf-8", "ignore")
+        return self._position.text
 
     def roll_back(self, tokens: int) -> None:
-        assert tokens < len(self._positions), "rolled back before the start"
-        del self._positions[len(self._positions) - tokens :]
+        if tokens == 0:
+            return
+        assert tokens <= len(self._earlier), "rolled back before the start"
+        self._position = self._earlier[-tokens]
+        del self._earlier[-tokens:]
+
+    def _move(self, position: P) -> None:
+        self._earlier.append(self._position)
+        self._position = position
 
     def _take_lead(self, piece: bytes | None) -> Accepted | None:
         """Take a token that is white space before the value and nothing else; None if it is no such token."""
@@ -164,55 +173,60 @@ class PositionedState(Generic[P]):
         if piece is None or not position.rest.startswith(piece):
             return None
         after = replace(position, rest=position.rest[len(piece) :], remaining=position.remaining - 1)
-        self._positions.append(after)
+        self._move(after)
         return Accepted("", True, False, piece.decode())
 
     def _accept(self, position: P, kept: bool) -> Accepted:
         """Go on to the position after a token."""
-        known, lead = self.text, self._position.rest
-        self._positions.append(position)
-        return Accepted(self.text[len(known) :], kept, self.is_finished, lead.decode())
+        before = self._position
+        self._move(position)
+        return Accepted(position.text[len(before.text) :], kept, position.end is not None, before.rest.decode())
 
 
 # ── machines ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 MachineState = Hashable
+M = TypeVar("M", bound=MachineState)
 
 
-class Machine(Protocol):
-    """Recognises the spellings of a value, prepared for one vocabulary and one text after the value."""
+class MachineOf(Protocol[M]):
+    """Recognises the spellings of a value, prepared for one vocabulary and one text after the value. Its states are
+    values of its own type; only those of this machine may be given back to it."""
 
     @property
-    def start(self) -> MachineState: ...
+    def start(self) -> M: ...
 
-    def step(self, state: MachineState, byte: int) -> MachineState | None:
+    def step(self, state: M, byte: int) -> M | None:
         """The state after this byte; None if no spelling continues with it."""
         ...
 
-    def accepts(self, state: MachineState) -> bool:
+    def accepts(self, state: M) -> bool:
         """Whether the value may end here."""
         ...
 
-    def can_continue(self, state: MachineState) -> bool:
+    def can_continue(self, state: M) -> bool:
         """Whether another byte may follow."""
         ...
 
-    def stop_bytes(self, state: MachineState) -> int:
+    def stop_bytes(self, state: M) -> int:
         """The number of final bytes that belong to a stop text and not to the value."""
         ...
 
-    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
+    def mask(self, state: M, remaining: int | None) -> TokenMask:
         """The tokens after which an ending fits into the rest of `remaining` tokens; None: an ending of any length.
 
         It contains the tokens that cross the seam, but not the end of the model's turn.
         """
         ...
 
-    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+    def ending(self, state: M) -> tuple[int, ...] | None:
         """A few tokens that complete the value; None if the vocabulary cannot spell an ending."""
         ...
 
-    def forced(self, state: MachineState) -> bytes:
+    def forced(self, state: M) -> bytes:
         """The bytes that must come next."""
         ...
+
+
+Machine: TypeAlias = MachineOf[Any]

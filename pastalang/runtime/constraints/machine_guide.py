@@ -40,7 +40,7 @@ class MachineGuide:
     def start(self, *, max_tokens: int) -> MachineGuideState:
         space = b"" if self.lead is None else self.lead.space.encode()
         first = _Position(raw=b"", remaining=max_tokens, rest=space, state=self.machine.start)
-        state, needed = MachineGuideState(self, [first]), self.shortest_value
+        state, needed = MachineGuideState(self, first), self.shortest_value
         if self.lead is None and needed > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; the shortest takes {needed}")
         if self.lead is not None and max_tokens <= needed + len(space) and not state.allowed().any():
@@ -102,8 +102,8 @@ class _Position(Position):
 class MachineGuideState(PositionedState[_Position]):
     """See `guide.State`."""
 
-    def __init__(self, guide: MachineGuide, positions: list[_Position]) -> None:
-        super().__init__(positions, "" if guide.lead is None else guide.lead.space)
+    def __init__(self, guide: MachineGuide, position: _Position, earlier: tuple[_Position, ...] = ()) -> None:
+        super().__init__(position, "" if guide.lead is None else guide.lead.space, earlier)
         self._guide = guide
         self._ending: tuple[_Position, tuple[int, ...]] | None = None  # what `_forced_ending` last found, and where
 
@@ -130,7 +130,7 @@ class MachineGuideState(PositionedState[_Position]):
         return None if text is None else text[len(self._position.rest) :]
 
     def fork(self) -> MachineGuideState:
-        return MachineGuideState(self._guide, list(self._positions))
+        return MachineGuideState(self._guide, self._position, tuple(self._earlier))
 
     # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
 
@@ -257,7 +257,7 @@ class MachineGuideState(PositionedState[_Position]):
         piece, rest = tokens.text(token), position.rest
         taken = (*position.taken, token)
         if rest and (accepted := self._take_lead(piece)) is not None:
-            self._positions[-1] = replace(self._position, taken=taken)
+            self._position = replace(self._position, taken=taken)
             return accepted
         if rest:
             if piece is None or not piece.startswith(rest) or not self._has_room:

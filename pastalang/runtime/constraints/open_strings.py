@@ -16,7 +16,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +222,7 @@ class Opened:
     place: bytes  # its shape
     string: StringType | None
     machine: Machine | None
-    state: MachineState
+    state: Any  # of the machine
     raw: bytes
 
 
@@ -275,7 +275,7 @@ class OpenStrings:
         if first is None or not (self._tokens.text(ending[0]) or b"").startswith(b'"'):
             return False
         machine, second = first.machine, self.opened(after, first)
-        if not isinstance(machine, StringMachine) or second is None or second.machine is not machine:
+        if not isinstance(machine, StringMachine) or second is None or second.machine is not first.machine:
             return False
         assert isinstance(first.state, StringPosition) and isinstance(second.state, StringPosition)
         return machine.is_between(first.state) and machine.is_between(second.state)

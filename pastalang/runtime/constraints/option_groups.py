@@ -72,6 +72,7 @@ def option_groups(state: State, allowed: TokenMask) -> OptionGroups | None:
     if isinstance(machine, ChoiceMachine):
         position = _position(machine, at)
     elif isinstance(machine, UnionMachine):
+        assert isinstance(at, tuple), "the state of several kinds of values"
         live = machine.live(at)
         closed = next(((arm, here) for arm, here in live if isinstance(arm, ChoiceMachine)), None)
         if closed is None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.constraints.guide import MachineState, TokenMask
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import frozen, join_masks, mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import ROOT, BoundedCache, Ints, Tokens, ranges
@@ -243,18 +243,17 @@ class StringMachine:
         self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)
         kept: dict[tuple[int, int], tuple[int, ...] | None] = seam.tokens.cached(("tails", spelling), dict)
         self._endings = kept  # by place and number of missing characters
-        self.start: MachineState = StringPosition(spelling.start, 0)
+        self.start = StringPosition(spelling.start, 0)
 
-    def step(self, state: MachineState, byte: int) -> MachineState | None:
-        here = _position(state)
-        place = int(self._spelling.next[here.place, byte])
+    def step(self, state: StringPosition, byte: int) -> StringPosition | None:
+        place = int(self._spelling.next[state.place, byte])
         if place == DEAD:
             return None
         if place == self._spelling.closed:
-            characters = here.characters - int(self._spelling.taken[here.place, byte])
-            stop = int(self._spelling.stops[here.place, byte])
+            characters = state.characters - int(self._spelling.taken[state.place, byte])
+            stop = int(self._spelling.stops[state.place, byte])
             return StringPosition(place, characters, stop) if self._allows(characters) else None
-        characters = here.characters + bool(self._spelling.completes[here.place, byte])
+        characters = state.characters + bool(self._spelling.completes[state.place, byte])
         begun = characters + self._has_begun(place) - self._spelling.pending[place]
         return None if self._most is not None and begun > self._most else StringPosition(place, characters)
 
@@ -266,42 +265,37 @@ class StringMachine:
         """Whether the place is before the opening quote."""
         return place == self._spelling.start and not self._between(place)
 
-    def accepts(self, state: MachineState) -> bool:
-        here = _position(state)
+    def accepts(self, state: StringPosition) -> bool:
         if self._spelling.closing:
-            return here.place == self._spelling.closed
-        return here.place == self._spelling.closed or (self._between(here.place) and self._allows(here.characters))
+            return state.place == self._spelling.closed
+        return state.place == self._spelling.closed or (self._between(state.place) and self._allows(state.characters))
 
-    def can_continue(self, state: MachineState) -> bool:
-        here = _position(state)
-        if here.place == self._spelling.closed:
+    def can_continue(self, state: StringPosition) -> bool:
+        if state.place == self._spelling.closed:
             return False
         if self._spelling.closing or self._most is None:
             return True
-        return here.characters < self._most or not self._between(here.place)
+        return state.characters < self._most or not self._between(state.place)
 
-    def stop_bytes(self, state: MachineState) -> int:
-        return _position(state).trim
+    def stop_bytes(self, state: StringPosition) -> int:
+        return state.trim
 
-    def forced(self, state: MachineState) -> bytes:
-        here = _position(state)
-        if self._is_before(here.place) or (self._most == here.characters and self._between(here.place)):
+    def forced(self, state: StringPosition) -> bytes:
+        if self._is_before(state.place) or (self._most == state.characters and self._between(state.place)):
             return self._spelling.closing
         return b""
 
-    def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        here = _position(state)
-        return self._ending(here.place, here.characters)
+    def ending(self, state: StringPosition) -> tuple[int, ...] | None:
+        return self._ending(state.place, state.characters)
 
-    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        here = _position(state)
-        groups = self._groups(here.place)
-        least = max(0, self._least - here.characters)
-        most = None if self._most is None else min(self._most - here.characters, groups.most + 1)
+    def mask(self, state: StringPosition, remaining: int | None) -> TokenMask:
+        groups = self._groups(state.place)
+        least = max(0, self._least - state.characters)
+        most = None if self._most is None else min(self._most - state.characters, groups.most + 1)
         horizon = 16 + least
         limit = None if remaining is None or remaining > horizon else remaining
-        key = (here.place, least, most, limit)
-        return self._masks.cached(key, lambda: self._make_mask(here, groups, limit))
+        key = (state.place, least, most, limit)
+        return self._masks.cached(key, lambda: self._make_mask(state, groups, limit))
 
     def prepare(self) -> None:
         """Group the tokens from every place, as far as that does not depend on what follows the value."""
@@ -320,13 +314,12 @@ class StringMachine:
         """All places, without characters before them."""
         return [StringPosition(place, 0) for place in range(len(self._spelling.between))]
 
-    def closed_nodes(self, state: MachineState) -> Ints:
-        here = _position(state)
-        if here.place == self._spelling.closed:
+    def closed_nodes(self, state: StringPosition) -> Ints:
+        if state.place == self._spelling.closed:
             return _NO_NODES
-        closing = self._sorted(here.place).closing
+        closing = self._sorted(state.place).closing
         return np.concatenate(
-            [_NO_NODES, *(nodes for added, (_, nodes) in closing.items() if self._allows(here.characters + added))]
+            [_NO_NODES, *(nodes for added, (_, nodes) in closing.items() if self._allows(state.characters + added))]
         )
 
     def _allows(self, characters: int) -> bool:
@@ -551,8 +544,3 @@ def _grouped(found: list[tuple[Ints, Ints, Ints]]) -> dict[tuple[int, int], Ints
     unique, starts = np.unique(keys[order], return_index=True)
     groups = np.split(tokens[order], starts[1:])
     return {(int(key) // 1_000, int(key) % 1_000): group for key, group in zip(unique, groups, strict=True)}
-
-
-def _position(state: MachineState) -> StringPosition:
-    assert isinstance(state, StringPosition)
-    return state

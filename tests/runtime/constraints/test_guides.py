@@ -272,7 +272,7 @@ def test_counted_words_are_closed_or_are_an_error_and_never_a_crash() -> None:
 def test_a_value_without_any_ending_left_is_an_error_of_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     state = start(t.Array(t.Integer()), limit=30)
     assert isinstance(state, GrammarState)
-    state._positions = [replace(state._positions[0], remaining=2, ending=None)]
+    state._position = replace(state._position, remaining=2, ending=None)
     monkeypatch.setattr("pastalang.runtime.constraints.grammar_guide.find_ending", lambda *_, **__: None)
     with pytest.raises(NoEndingFits, match="no longer be closed"):
         state.advance(_id("["))
