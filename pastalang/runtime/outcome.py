@@ -97,7 +97,8 @@ def _prompt_of(request: RequestState) -> str:
     root = request.root
     kept = [token for seen in root.own_before for token in seen.branch.tokens[: seen.length]]
     shared = decode([*kept, *root.tokens][: root.prompt or None])
-    return shared + "".join(decode(branch.tokens[: branch.prompt]) for branch in request.branches if branch is not root)
+    begun = [branch for branch in request.branches if branch.prompt and branch is not root]
+    return shared + "".join(decode(branch.tokens[: branch.prompt]) for branch in begun)
 
 
 def _undrawn_tokens(request: RequestState) -> int:

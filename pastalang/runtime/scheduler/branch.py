@@ -96,7 +96,10 @@ class BranchOwner:
 
 @dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class BranchState:
+    """`request` is its owner, unless that is the prefix cache: a kept stretch of a prompt has no request."""
+
     owner: BranchOwner
+    request: RequestState = field(init=False)
     spec: Branch
     items: tuple[int, ...]
     number: int  # in the order in which branches were made: parents first
@@ -162,11 +165,6 @@ class BranchState:
     def __repr__(self) -> str:
         """Short, because branches refer to one another."""
         return f"<branch {self.number} `{self.name}` {self.items}>"
-
-    @property
-    def request(self) -> RequestState:
-        """The request that owns it. A kept stretch of a prompt belongs to the prefix cache and has no request."""
-        return self.owner  # type: ignore[return-value]  # a cast would cost more than the rest: it is asked for often
 
     @property
     def name(self) -> str:

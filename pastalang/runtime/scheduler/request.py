@@ -215,6 +215,7 @@ class RequestState(BranchOwner):
             draw_items=items if draw_items is None else draw_items,
             cursor=self.tokens.machine.begin(Instance(id, items)),
         )  # fmt: skip
+        branch.request = self
         branch.sees = sum(seen.length for seen in view)
         self.branches.append(branch)
         self.held[branch] = None
@@ -230,6 +231,7 @@ class RequestState(BranchOwner):
     def add_probe(self, branch: BranchState) -> None:
         """Add a branch that is fed once, in parallel with everything else, for the logits of its last token."""
         assert branch.source is not None and branch.source.index < branch.source.branch.fed
+        branch.request = self
         self.probes[branch] = self.held[branch] = None
         branch.wait_for_row()
         for seen in branch.view:
