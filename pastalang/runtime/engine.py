@@ -60,7 +60,7 @@ from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.log import log_outcome
-from pastalang.runtime.loop import Loop
+from pastalang.runtime.loop import Loop, in_thread
 from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.loading import DType, LoadedModel, load_model
 from pastalang.runtime.models.protocol import Model
@@ -302,13 +302,13 @@ class Engine:
     @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
     async def arun(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Result:
         """`run` for asyncio: concurrent calls share forward passes. Cancelling the task cancels the run."""
-        request = self.prepare(program, inputs, given, with_events=False)
+        request = await in_thread(lambda: self.prepare(program, inputs, given, with_events=False))
         try:
-            self.loop.submit(request)
+            await self.loop.asubmit(request)
             while not request.is_over:
                 await self.loop.astep_for(request)
         finally:
-            self.loop.cancel([request])
+            await self.loop.acancel([request])
         return _result_or_error(self.outcome_of(request))
 
     @shows_options(RUN_DEFAULTS, RunOptions, also="inputs_by_name")
@@ -554,7 +554,7 @@ class Engine:
 
     async def _astream(self, request: RequestState) -> AsyncGenerator[Event, None]:
         try:
-            self.loop.submit(request)
+            await self.loop.asubmit(request)
             while not request.is_over:
                 await self.loop.astep_for(request)
                 for event in request.events.take():
@@ -563,7 +563,7 @@ class Engine:
                 yield event
             yield self._last_event(request)
         finally:
-            self.loop.cancel([request])
+            await self.loop.acancel([request])
 
     def _last_event(self, request: RequestState) -> Event:
         outcome = self.outcome_of(request)

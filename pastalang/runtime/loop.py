@@ -92,13 +92,14 @@ class Loop:
         self._change(step)
 
     async def astep_for(self, request: RequestState) -> None:
-        """One forward pass in a thread. Cancelling the task waits for its end: it cannot be stopped in the middle."""
-        step = asyncio.ensure_future(asyncio.to_thread(self.step_for, request))
-        try:
-            await asyncio.shield(step)
-        except asyncio.CancelledError:
-            await step
-            raise
+        await in_thread(lambda: self.step_for(request))
+
+    async def asubmit(self, request: RequestState) -> None:
+        await in_thread(lambda: self.submit(request))
+
+    async def acancel(self, requests: Sequence[RequestState]) -> None:
+        if not all(request.is_over for request in requests):
+            await in_thread(lambda: self.cancel(requests))
 
     def in_turn(self, act: Callable[[], T]) -> T:
         """One thread at a time, and Ctrl-C waits for its end: what requests share, such as guides, is used in turn."""
@@ -167,6 +168,19 @@ class Loop:
                 with self.scheduler.failing(request):
                     note_details(one.branch, row)
         return list(zip((one for one, _ in asked), outcomes, strict=True))
+
+
+async def in_thread(act: Callable[[], T]) -> T:
+    """Act in a thread: the event loop goes on while it waits for its turn.
+
+    Cancelling the task waits for the end of the act, which cannot be stopped in the middle.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(act))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise
 
 
 def _to_its_end(act: Callable[[], None]) -> None:

@@ -19,13 +19,14 @@ from collections.abc import (
 )
 from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from pastalang.errors import PastaError
 from pastalang.program.types import OnTruncated
 from pastalang.runtime.answer_parts import Truncation
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.loop import Loop
+from pastalang.runtime.loop import Loop, in_thread
 from pastalang.runtime.result import Result, warn
 from pastalang.runtime.scheduler.request import RequestState
 
@@ -140,9 +141,11 @@ async def arun_window(
                 await asyncio.sleep(0)  # inputs that are there already are taken without a step between them
             if pull is not None and (pull.done() or window.oldest is None):
                 try:
-                    window.add(await pull)
+                    inputs = await pull
                 except Exception as problem:
                     ended = problem
+                else:
+                    await in_thread(partial(window.add, inputs))
                 pull = None
                 continue
             for pair in window.take():
@@ -152,9 +155,10 @@ async def arun_window(
             elif ended is not None:
                 break
     finally:
-        loop.cancel(window.running)
         if pull is not None:
             pull.cancel()
+        await loop.acancel(window.running)
+        if pull is not None:
             with suppress(asyncio.CancelledError, Exception):
                 await pull
     if not isinstance(ended, StopAsyncIteration):

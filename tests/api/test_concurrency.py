@@ -116,15 +116,16 @@ def test_tasks_of_every_kind_share_one_engine(alone: list[str]) -> None:
 class Gate:
     """A model that stays in the middle of a step for a while."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 0.2) -> None:
         self.entered, self.released = threading.Event(), threading.Event()
+        self.patience = patience
         self.asked = 0
 
     def __call__(self, seen: str) -> str:
         self.asked += 1
         if self.asked == 8:  # all requests have been submitted
             self.entered.set()
-            self.released.wait(0.2)  # the event loop may be waiting for this very step
+            self.released.wait(self.patience)
         return '"' if seen.endswith(": ") else "y"
 
 
@@ -160,6 +161,34 @@ def test_a_task_that_times_out_is_as_if_it_had_not_been() -> None:
 
     asyncio.run(time_out())
     assert engine.run(WORDS, on_truncated="keep").text == writing(_open_gate()).run(WORDS, on_truncated="keep").text
+
+
+@pytest.mark.parametrize("ends", ["alone", "cancelled"])
+def test_the_event_loop_goes_on_while_tasks_wait_for_a_step_of_another_one(ends: str) -> None:
+    """Requests begin and are cancelled between two steps, which may be long."""
+    gate = Gate(patience=30)
+    engine = writing(gate)
+
+    async def main() -> None:
+        first = [asyncio.ensure_future(engine.arun(WORDS, t=str(number), on_truncated="keep")) for number in range(2)]
+        await asyncio.to_thread(gate.entered.wait, 30)
+        late = asyncio.ensure_future(engine.arun(WORDS, t="late", on_truncated="keep"))
+        streamed = asyncio.ensure_future(anext(engine.amap(WORDS, [{"t": "mapped"}], on_truncated="keep")))
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert not gate.released.is_set() and not any(task.done() for task in (*first, late, streamed))
+        if ends == "cancelled":
+            for task in (first[0], late, streamed):
+                task.cancel()
+            await asyncio.sleep(0.001)
+        gate.released.set()
+        ended = await asyncio.gather(*first, late, streamed, return_exceptions=True)
+        is_cancelled = [isinstance(one, asyncio.CancelledError) for one in ended]
+        assert is_cancelled == ([True, False, True, True] if ends == "cancelled" else [False] * 4)
+
+    asyncio.run(main())
+    engine.check_integrity()
+    assert engine.scheduler.is_idle
 
 
 def _open_gate() -> Gate:
