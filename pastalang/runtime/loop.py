@@ -18,6 +18,7 @@ import torch
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
 from pastalang.runtime.drafts.budget import measured_costs
 from pastalang.runtime.drafts.drafter import EngineDrafter
+from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.interrupts import HeldInterrupts, hold_interrupts
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.sampling.sampler import Outcome, Sampler
@@ -45,6 +46,7 @@ class Loop:
         self.drafter = drafter
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()
+        self._changer: int | None = None  # the thread that changes requests
         self._step_size = 0  # tokens of the current step
 
     def check_integrity(self) -> None:
@@ -63,6 +65,7 @@ class Loop:
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
     def submit(self, request: RequestState) -> None:
+
         def submit(change: _Change) -> None:
             request.started_at = time.perf_counter()
             self.scheduler.submit(request)
@@ -102,7 +105,15 @@ class Loop:
             await in_thread(lambda: self.cancel(requests))
 
     def in_turn(self, act: Callable[[], T]) -> T:
-        """One thread at a time, and Ctrl-C waits for its end: what requests share, such as guides, is used in turn."""
+        """One thread at a time, and Ctrl-C waits for its end: what requests share, such as guides, is used in turn.
+
+        Raises `BadInputs` inside a step of this loop, as for a validator that runs the engine which decodes its answer.
+        """
+        if self._changer == threading.get_ident():
+            raise BadInputs(
+                "an engine cannot be run from inside one of its own steps, by a validator or a hook: use another "
+                "engine there, or run it afterwards"
+            )
         with self._lock, hold_interrupts():
             return act()
 
@@ -116,13 +127,16 @@ class Loop:
         thread that arrives inside the `__enter__` of one would leave it locked.
         """
         with self._lock, hold_interrupts() as interrupts:
-            change = _Change(interrupts)
+            change, outer = _Change(interrupts), self._changer
             try:
+                self._changer = threading.get_ident()
                 act(change)
             except BaseException:
                 if not change.is_undone:
                     _to_its_end(self.scheduler.start_again)
                 raise
+            finally:
+                self._changer = outer
 
     # ── one forward pass ─────────────────────────────────────────────────────────────────────────────────
 

@@ -159,6 +159,28 @@ def test_a_validator_that_breaks_ends_its_own_request_only() -> None:
     assert engine.run(FIELDS, on_truncated="keep").value
 
 
+def test_a_validator_may_run_another_engine_but_not_the_one_that_decodes() -> None:
+    engine, other = uniform(), uniform()
+
+    class Asking(Even):
+        @field_validator("d")
+        @classmethod
+        def ask(cls, d: str) -> str:
+            return engine.run(FIELDS, model=Asking, on_truncated="keep").text
+
+    with pytest.raises(pastalang.ValidatorFailed, match="cannot be run from inside one of its own steps"):
+        engine.run(FIELDS, model=Asking, on_truncated="keep", keep_invalid=True)
+
+    class Telling(Even):
+        @field_validator("d")
+        @classmethod
+        def ask(cls, d: str) -> str:
+            return other.run(FIELDS, on_truncated="keep").text
+
+    found = engine.run(FIELDS, model=Telling, on_truncated="keep", keep_invalid=True)
+    assert found.text and engine.run(FIELDS, on_truncated="keep").value
+
+
 def test_a_check_of_a_schema_is_repaired_too() -> None:
     schema = '{"enum": ["a", "b", "c", "d"], "not": {"pattern": "[ab]"}}'
     program = json_program(f'  a: schema("""{schema}""", max_tokens=20)')
