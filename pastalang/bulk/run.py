@@ -76,11 +76,6 @@ class Shape:
     def own(self) -> tuple[str, ...]:
         return _OWN if self.has_meta else _OWN[:3]
 
-    def __str__(self) -> str:
-        parts = ["all"] if self.has_meta else ["without _fields and _meta"]
-        parts += ["with confidences"] * self.has_confidence + [", ".join(self.columns)] * bool(self.columns)
-        return "; ".join(parts)
-
 
 ALL: Final = Shape()
 
@@ -137,13 +132,9 @@ class Csv:
         self._is_object = is_object
         self._delimiter = delimiter
         self._shape = shape
-        unknown = next((name for name in shape.columns if name not in self._all), None)
-        if unknown is not None:
+        for unknown in (name for name in shape.columns if name not in self._all):
             hint = did_you_mean(unknown, self._all)
-            raise FileError(
-                f"there is no column `{unknown}`; "
-                + (f"did you mean `{hint}`?" if hint else f"there are {_listed(self._all)}")
-            )
+            raise FileError(f"there is no column `{unknown}`" + (f"; did you mean `{hint}`?" if hint else ""))
 
     @property
     def header(self) -> list[str]:
@@ -195,10 +186,6 @@ def _confidence(row: Row, key: str | None) -> str:
     """That of the least certain field of a key, or of the row; nothing for a row without fields."""
     inside = [one for one in row["_fields"] if key is None or re.match(rf"{re.escape(key)}(?![^.\[])", one["field"])]
     return str(min(one["confidence"] for one in inside)) if inside else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _cell(value: JsonValue) -> str:
@@ -665,7 +652,7 @@ def fingerprint_of(job: Job, corpus: Corpus, shape: Shape = ALL) -> dict[str, st
         "options": ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "none",
         "columns": task.read.described,
         "limit": "none" if job.limit is None else str(job.limit),
-        **({} if shape == ALL else {"written": str(shape)}),
+        **({} if shape == ALL else {"written": repr(shape)}),
         "version": __version__,
     }
     return found | {f"documents in {name}": size for name, size in corpus.identity.items()}

@@ -19,11 +19,10 @@ from pastalang.runtime.constraints.grammar_guide import GrammarState
 from pastalang.runtime.constraints.guide import NoEndingFits, State
 from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.runtime.constraints.masks import allows, tokens_of
-from pastalang.runtime.constraints.option_groups import choice_position
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.sampling.confidence import masked_probability, probability_of, shares_of
+from pastalang.runtime.sampling.confidence import ChoicePosition, masked_probability, probability_of, shares_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.fit import read
 
@@ -329,9 +328,7 @@ def test_one_row_gives_the_shares_of_options() -> None:
     state = guide.start(max_tokens=8)
     logits = torch.zeros(TOKENS.size)
     logits[_id("y")] = 1.0
-    standing = choice_position(state)
-    assert standing is not None
-    found = shares_of(logits, state, standing)
+    found = shares_of(logits, state, ChoicePosition(guide.machine, guide.machine.start))  # type: ignore[arg-type]
     assert not found.open
     assert found.settled["yes"] == pytest.approx(torch.tensor([1.0, 0.0]).softmax(0)[0].item())
     assert probability_of(logits, state, _id("y")) == pytest.approx(found.settled["yes"])
