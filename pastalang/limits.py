@@ -88,8 +88,9 @@ class DefaultLimits:
         return DefaultLimits(self.string if self.is_asked else string, items, structure, self.is_asked)
 
 
-# From the roomiest to the tightest. The first is taken with which the answer needs at most `ANSWER_POSITIONS`, else the
-# last.
+# From the roomiest to the tightest. The first is taken with which an answer with open lists needs at most
+# `ANSWER_POSITIONS`, else the last. An answer that needs more than `WIDE_POSITIONS` even so, or that has no open lists,
+# gets the first of all rows with which it needs no more than these.
 DEFAULT_LIMITS: Final = tuple(
     DefaultLimits(*row)
     for row in (
@@ -97,7 +98,9 @@ DEFAULT_LIMITS: Final = tuple(
         (32, 4, 64),
     )
 )  # fmt: skip
+TIGHT_LIMITS: Final = tuple(DefaultLimits(*row) for row in ((24, 4, 48), (16, 3, 32), (12, 2, 32)))
 ANSWER_POSITIONS: Final = 1_250
+WIDE_POSITIONS: Final = 4_096  # half of what many small models have
 
 # What a model may ask for itself, in `auto(...)`: threads of one text (later tags start nothing), positions that they
 # reserve together, as a multiple of the text's `max`, and characters of one tag (a longer one is text).

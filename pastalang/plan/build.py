@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TypeVar
 
 from pastalang.errors import InputError
-from pastalang.limits import ANSWER_POSITIONS, DEFAULT_LIMITS, DefaultLimits
+from pastalang.limits import ANSWER_POSITIONS, DEFAULT_LIMITS, TIGHT_LIMITS, WIDE_POSITIONS, DefaultLimits
 from pastalang.plan.builder import BranchBody, PlanBuilder, PlanError
 from pastalang.plan.follow_text import with_follow_texts
 from pastalang.plan.liveness import releases_of
@@ -147,12 +147,13 @@ def _written(
 
 def _default_limits(template: Template, program: Program, max_tokens: int | None) -> DefaultLimits:
     """The roomiest limits with which the answer does not need too many positions. They are the same in every mode."""
-    allowed = [row if max_tokens is None else row.with_texts_of(max_tokens) for row in DEFAULT_LIMITS]
-    for defaults in allowed[:-1]:
+    for row in (*DEFAULT_LIMITS, *TIGHT_LIMITS):
+        defaults = row if max_tokens is None else row.with_texts_of(max_tokens)
         builder = _written(template, program, Mode.STRICT, defaults)
-        if not builder.has_open_lists or _answer_room(builder) <= ANSWER_POSITIONS:
-            return defaults
-    return allowed[-1]
+        is_first_choice = builder.has_open_lists and row in DEFAULT_LIMITS[:-1]
+        if _answer_room(builder) <= (ANSWER_POSITIONS if is_first_choice else WIDE_POSITIONS):
+            break
+    return defaults
 
 
 def _answer_room(builder: PlanBuilder) -> int:

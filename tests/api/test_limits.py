@@ -6,15 +6,16 @@ import asyncio
 import json
 import re
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import pydantic
 import pytest
 from pydantic import BaseModel
 
 import pastalang
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
-from tests.api.engines import VOCABULARY, hashing, json_program, text_program, uniform
+from tests.api.engines import VOCABULARY, hashing, json_program, mini, text_program, uniform
 
 CUT = json_program(
     "  name: string(max=4) | null\n  kind: string(max=5)\n  size: integer(1..9)", inputs='t: text = ""', says="{t}."
@@ -190,3 +191,19 @@ def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
     model = FakeModel(lambda _: [0.0] * 100, vocabulary=100)
     with pytest.raises(pastalang.LoadError, match="do not belong together"):
         pastalang.Engine(model, byte_tokenizer())
+
+
+def test_a_wide_type_fits_into_a_small_model() -> None:
+    wide = pydantic.create_model("Wide", **{f"field_{number}": (str | None, ...) for number in range(200)})
+    found = mini().extract(wide, "Norvika Coffee, 12 oz", on_truncated="keep", details=True)
+    assert len(found.fields) == 200 and found.usage.forward_passes < 20
+
+
+def test_what_is_too_wide_is_blamed_and_not_the_text() -> None:
+    options = Literal[tuple(f"option number {number}" for number in range(3000))]  # type: ignore[valid-type]
+    engine = hashing(max_position=8191)
+    with pytest.raises(pastalang.TooLong, match=r"write fewer options for `answer` \(3,000\)$"):
+        engine.extract(options, "short")
+    program = json_program("\n".join(f"  f{number}: string(max=64)" for number in range(200)))
+    with pytest.raises(pastalang.TooLong, match='`mode="sequential"`, which reserves nothing'):
+        engine.run(program)

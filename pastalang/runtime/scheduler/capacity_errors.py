@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pastalang.plan.forecast import costliest_gaps, rooms_of_threads
-from pastalang.plan.plan import InputText
+from pastalang.plan.plan import Hole, InputText, Mode
+from pastalang.plan.structure import walk_plan
 from pastalang.runtime.errors import OutOfMemory, TooLong
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.values.describe import counted
+from pastalang.values.lengths import closed_texts
 from pastalang.values.text import text_of, value_at
 
 MOST_NAMED = 3
+_LITTLE = 20  # an input of less than this part of the longest one is not worth shortening
+_MANY_OPTIONS = 256
 
 
 def check_length(branch: BranchState, max_position: int) -> None:
@@ -26,7 +30,10 @@ def too_long(branch: BranchState, max_position: int) -> TooLong:
         f"`{branch.name or 'the prompt'}` reaches position {branch.position - 1:,}, "
         f"and the model's last one is {max_position:,}"
     )
-    found = ", or ".join(part for part in (_threads(request), _inputs(request), _gaps(request)) if part)
+    options = _options(request)
+    inputs = "" if options else _inputs(request)
+    parts = (_threads(request), options, inputs, _gaps(request), _one_by_one(request))
+    found = ", or ".join(part for part in parts if part)
     return TooLong(f"{headline}: {found}" if found else headline, plan=request.plan)
 
 
@@ -36,8 +43,22 @@ def _threads(request: RequestState) -> str:
     return f"lower the `max` of the text, whose threads may reserve {rooms:,} positions" if rooms else ""
 
 
+def _options(request: RequestState) -> str:
+    """The longest choice, if it is so long that its options fill a prompt in which they stand."""
+    types = dict(request.plan.types)
+    holes = (segment for _, _, segment in walk_plan(request.plan) if isinstance(segment, Hole))
+    counts = {hole.field: len(closed_texts(hole.type, types)) for hole in holes}
+    name = max(counts, key=lambda one: counts[one], default="")
+    return f"write fewer options for `{name}` ({counts[name]:,})" if counts and counts[name] >= _MANY_OPTIONS else ""
+
+
+def _one_by_one(request: RequestState) -> str:
+    is_parallel = request.plan.mode is not Mode.SEQUENTIAL and len(request.plan.branches) > 1
+    return 'write one value after another, with `mode="sequential"`, which reserves nothing' if is_parallel else ""
+
+
 def _inputs(request: RequestState) -> str:
-    """The longest inputs, with their lengths in tokens."""
+    """The longest inputs, with their lengths in tokens, without those that are short next to the longest."""
     lengths: dict[str, int] = {}
     for one in request.plan.branches:
         for segment in one.segments:
@@ -45,7 +66,11 @@ def _inputs(request: RequestState) -> str:
                 name = segment.path[0]
                 lengths[name] = lengths.get(name, 0) + _tokens(request, segment.path)
     longest = sorted(lengths, key=lambda name: -lengths[name])[:MOST_NAMED]
-    named = ", ".join(f"`{name}` ({counted(lengths[name], 'token')})" for name in longest if lengths[name])
+    named = ", ".join(
+        f"`{name}` ({counted(lengths[name], 'token')})"
+        for name in longest
+        if lengths[name] * _LITTLE > lengths[longest[0]]
+    )
     return f"shorten {named}" if named else ""
 
 
