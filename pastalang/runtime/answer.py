@@ -11,9 +11,7 @@ from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, dra
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer
-from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.rewind import latest
+from pastalang.runtime.scheduler.author import Author, AuthorsRun
 from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.transcript import (
     Details,
@@ -41,11 +39,11 @@ class Layout:
     answer: Answer
     written: JsonValue
     fields: tuple[tuple[Field, Place], ...]
-    branches: tuple[tuple[BranchState, Place], ...]
+    branches: tuple[tuple[Author, Place], ...]
     mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
 
 
-def answers_of(request: RequestState, *, may_be_wrong: bool = False) -> tuple[tuple[Answer, ...], bool]:
+def answers_of(request: AuthorsRun, *, may_be_wrong: bool = False) -> tuple[tuple[Answer, ...], bool]:
     """The answers, and whether documents were stacked. Raises `NotTheType`, unless answers may be wrong."""
     documents, is_stacked = documents_of(request)
     layouts = [layout_of(document) for document in documents]
@@ -60,7 +58,7 @@ def answers_of(request: RequestState, *, may_be_wrong: bool = False) -> tuple[tu
     return tuple(layout.answer for layout in layouts), is_stacked
 
 
-def documents_of(request: RequestState) -> tuple[tuple[BranchState, ...], bool]:
+def documents_of(request: AuthorsRun) -> tuple[tuple[Author, ...], bool]:
     """The branch that each answer began with, and whether they are stacked documents."""
     written = latest(request.root).written
     stack = next((one for one in written if isinstance(one, WrittenLoop) and one.stacked), None)
@@ -69,7 +67,7 @@ def documents_of(request: RequestState) -> tuple[tuple[BranchState, ...], bool]:
     return tuple(one.branch for [one] in stack.items if isinstance(one, WrittenBranch)), True
 
 
-def layout_of(document: BranchState) -> Layout:
+def layout_of(document: Author) -> Layout:
     """The answer that began with this branch, as it is now."""
     request, document = document.request, latest(document)
     page = _LayoutBuilder(request, document)
@@ -89,6 +87,13 @@ def layout_of(document: BranchState) -> Layout:
     )  # fmt: skip
     written = None if output is None else _as_json(text)
     return Layout(answer, written, tuple(page.written_fields), tuple(page.written_branches), mismatches)
+
+
+def latest(branch: Author) -> Author:
+    """The branch that stands for this one in the answer: mostly itself."""
+    while branch.replaced_by is not None:
+        branch = branch.replaced_by
+    return branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ class _BegunValue:
 
     value: Value
     items: tuple[int, ...]
-    branch: BranchState
+    branch: Author
     into: dict[str, Any]
     start: int
 
@@ -128,7 +133,7 @@ class _BegunValue:
 class _LayoutBuilder:
     """Lays out one answer."""
 
-    def __init__(self, request: RequestState, document: BranchState) -> None:
+    def __init__(self, request: AuthorsRun, document: Author) -> None:
         self.stretches: list[Stretch] = []
         self.fields: list[FieldResult] = []
         self.values: dict[str, Any] = {}
@@ -136,14 +141,14 @@ class _LayoutBuilder:
         self.sources: dict[str, str] = {}
         self.truncations: list[Truncation] = []
         self.written_fields: list[tuple[Field, Place]] = []
-        self.written_branches: list[tuple[BranchState, Place]] = []
+        self.written_branches: list[tuple[Author, Place]] = []
         self._request = request
         self._document = document
         self._begun: list[_BegunValue] = []
         self._length = 0
         self._types = dict(request.plan.types)
 
-    def write(self, written: Iterable[Written], branch: BranchState, into: dict[str, Any]) -> None:
+    def write(self, written: Iterable[Written], branch: Author, into: dict[str, Any]) -> None:
         for one in written:
             match one:
                 case WrittenText(text=text, in_answer=in_answer):
@@ -167,12 +172,12 @@ class _LayoutBuilder:
                         values.append({})
                         self.write(item, branch, values[-1])
 
-    def _branch(self, branch: BranchState, into: dict[str, Any]) -> None:
+    def _branch(self, branch: Author, into: dict[str, Any]) -> None:
         start = self._length
         self.write(branch.written, branch, into)
         self.written_branches.append((branch, Place(start, self._length)))
 
-    def _text(self, text: str, branch: BranchState, *, is_forced: bool) -> None:
+    def _text(self, text: str, branch: Author, *, is_forced: bool) -> None:
         if text:
             self.stretches.append(Stretch(text, branch.number, is_forced))
             self._length += len(text)
@@ -198,7 +203,7 @@ class _LayoutBuilder:
         self.truncations.append(Truncation(field.path, where, field.limit, "token", became))
         return became == "null"
 
-    def _field(self, field: Field, branch: BranchState, into: dict[str, Any]) -> None:
+    def _field(self, field: Field, branch: Author, into: dict[str, Any]) -> None:
         start, before, first = self._length, len(self.fields), len(self.stretches)
         problem = field.problem
         is_cut = field.truncated and self._becomes_null(field)
@@ -251,7 +256,7 @@ class _LayoutBuilder:
             python = to_python(type, exact, self._types) if reading.fits else to_plain(exact)
             begun.into[last_name(begun.value.field)] = _Value(python, exact)
 
-    def _text_with_threads(self, field: Field, branch: BranchState, into: dict[str, Any]) -> _Value:
+    def _text_with_threads(self, field: Field, branch: Author, into: dict[str, Any]) -> _Value:
         """The text of each thread replaces its tag. In JSON all of it is escaped."""
         escape = _escaped if field.form is Form.JSON else str
         threads, done = [], 0
@@ -265,7 +270,7 @@ class _LayoutBuilder:
             into["threads"] = threads
         return _Value(field.whole_text, field.whole_text)
 
-    def _quotations(self, field: Field, branch: BranchState, value: JsonValue) -> tuple[SourceSpan, ...]:
+    def _quotations(self, field: Field, branch: Author, value: JsonValue) -> tuple[SourceSpan, ...]:
         hole = self._request.tokens.quoting.get(field.path)
         if hole is None:
             return ()
@@ -273,7 +278,7 @@ class _LayoutBuilder:
         self.sources |= {source.path: source.text for found in sources.values() for source in found}
         return tuple(spans_of(field.type, value, self._types, sources))
 
-    def _value(self, field: Field, branch: BranchState) -> _Value:
+    def _value(self, field: Field, branch: Author) -> _Value:
         is_json = field.form is Form.JSON
         sources = sources_of(branch, field.items)
         reading = read(field.text, field.type, self._types, quoted=is_json, sources=sources)

@@ -56,7 +56,7 @@ def _all(written: Iterable[Written], branch: BranchState) -> Iterator[str]:
                 yield text
             case WrittenField(field=field) if field.form is not Form.THOUGHT:
                 yield from _field(field, branch)
-            case WrittenBranch(branch=forked):
+            case WrittenBranch(branch=BranchState() as forked):
                 yield from _branch(forked)
             case WrittenLoop(items=items):
                 for item in items:

@@ -25,6 +25,7 @@ from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.targets import Key, Target, field_targets, repair_text, retry_text, targets_of
 from pastalang.runtime.repair.validation import Objection, judge
+from pastalang.runtime.scheduler.author import Author
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import Retake, branches_after, joiners_of, latest, rewind_to, undo
@@ -118,12 +119,12 @@ class AnswerReview:
     # Branches that are no longer in the answer. Branches that joined them are out of date.
     _replaced: set[BranchState] = field(default_factory=set)
 
-    def review(self, document: BranchState) -> bool:
+    def review(self, document: Author) -> bool:
         """Starts the next round of the answer that began with `document`. Returns whether there is one."""
         self._is_over = self._is_over or not self._starts_round(document)
         return not self._is_over
 
-    def _starts_round(self, document: BranchState) -> bool:
+    def _starts_round(self, document: Author) -> bool:
         layout = layout_of(document)
         failures = self._validate(layout)
         if self._resolve_retries(layout, failures):

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 
 from pastalang.runtime.answer import Layout
 from pastalang.runtime.repair.validation import Objection
+from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.checkpoint import Checkpoint
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json import Node, Place
@@ -78,7 +79,7 @@ def _writers(layout: Layout, place: Place) -> list[Target]:
     around = [
         Target(branch.name, branch.items, _without_key(layout, written), branch.first_checkpoint, None)
         for branch, written in layout.branches
-        if branch.first_checkpoint is not None and written.contains(place)
+        if isinstance(branch, BranchState) and branch.first_checkpoint is not None and written.contains(place)
     ]
     exact = [target for target in around if target.place == place]
     if exact and not any(written == place for _, written in layout.fields):

@@ -8,7 +8,7 @@ from typing import Any
 from pastalang.plan.plan import Each, Form, Repeat
 from pastalang.runtime.errors import BadList
 from pastalang.runtime.quotations import last_name
-from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.author import Author
 from pastalang.runtime.scheduler.transcript import (
     Field,
     Written,
@@ -22,7 +22,7 @@ from pastalang.values.quotes import quotable_texts
 from pastalang.values.text import value_at
 
 
-def sources_of(branch: BranchState, items: tuple[int, ...]) -> dict[str, str]:
+def sources_of(branch: Author, items: tuple[int, ...]) -> dict[str, str]:
     """The texts that a `verbatim` value may copy from: inputs, elements of enclosing loops, fields of these items.
 
     Empty if no value of the plan quotes.
@@ -36,7 +36,7 @@ def sources_of(branch: BranchState, items: tuple[int, ...]) -> dict[str, str]:
     return sources
 
 
-def names_here(branch: BranchState) -> dict[str, Any]:
+def names_here(branch: Author) -> dict[str, Any]:
     """The elements of enclosing loops by name: of fan-outs around the branch, and of lists it goes over itself."""
     names = dict(branch.names)
     for around, frame in zip(branch.lists, branch.cursor.lists, strict=True):
@@ -45,13 +45,13 @@ def names_here(branch: BranchState) -> dict[str, Any]:
     return names
 
 
-def named_here(branch: BranchState, name: str) -> Any:
+def named_here(branch: Author, name: str) -> Any:
     """What a name of an input or of an element stands for."""
     names = names_here(branch)
     return names[name] if name in names else branch.request.values[name]
 
 
-def elements_of(branch: BranchState, loop: Each | Repeat) -> tuple[Any, ...]:
+def elements_of(branch: Author, loop: Each | Repeat) -> tuple[Any, ...]:
     """The elements that a fan-out or a list goes over. Raises `BadList` if there is no list, or too long a one."""
     over, maximum, span = loop.over, loop.maximum, loop.span
     assert over is not None
@@ -66,12 +66,12 @@ def elements_of(branch: BranchState, loop: Each | Repeat) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _from_inputs(branch: BranchState, over: str) -> Any:
+def _from_inputs(branch: Author, over: str) -> Any:
     name, *rest = over.split(".")
     return value_at(named_here(branch, name), tuple(rest))
 
 
-def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
+def _from_hole(branch: Author, over: str, span: Span) -> Any:
     plan = branch.request.plan
     for field in _fields_before(branch):
         if over == field.path or over.startswith(field.path + "."):
@@ -86,7 +86,7 @@ def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
     raise BadList(f"nothing was written for `{over}`", plan=plan, field=over, span=span)
 
 
-def _fields_before(branch: BranchState) -> Iterator[Field]:
+def _fields_before(branch: Author) -> Iterator[Field]:
     """Finished fields, the nearest first: of this item, of this branch, of branches that it sees."""
     for around in reversed(branch.lists):
         if around.items:

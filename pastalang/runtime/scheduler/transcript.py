@@ -11,6 +11,7 @@ from pastalang.runtime.sampling.confidence import OptionWeights
 from pastalang.source import Span
 
 if TYPE_CHECKING:
+    from pastalang.runtime.scheduler.author import Author
     from pastalang.runtime.scheduler.branch import BranchState
     from pastalang.runtime.scheduler.checkpoint import Checkpoint
     from pastalang.runtime.scheduler.threads import Pending
@@ -126,7 +127,7 @@ class WrittenField:
 class WrittenBranch:
     """The place of another branch's text."""
 
-    branch: BranchState
+    branch: Author
 
 
 @dataclass(frozen=True, slots=True)
