@@ -7,7 +7,6 @@ type (bounds of a number in running text, a quotation of a source), and what it 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -15,9 +14,10 @@ from typing import Final, TypeAlias
 from pastalang.plan.plan import Form, Hole
 from pastalang.program import regex
 from pastalang.program import types as t
-from pastalang.program.regex import Chars, Choice, Node, Repetition, parse_regex
-from pastalang.values.json import spell_json
-from pastalang.values.patterns import FORMATS, MOMENTS, UUID
+from pastalang.program.regex import Chars, Choice, Node, Repetition, parse_regex, spell_class
+from pastalang.program.visit import arms_of
+from pastalang.values.lengths import closed_texts
+from pastalang.values.patterns import patterns_of
 from pastalang.values.to_schema import schema_text
 
 _LINE_END: Final = ("\n",)
@@ -59,13 +59,27 @@ Constraint: TypeAlias = Schema | Pattern | Options | Free
 
 def constraint_of(hole: Hole, types: Mapping[str, t.Type]) -> Constraint:
     """The narrowest constraint that servers understand for the text of a hole."""
-    quoted = hole.form is Form.JSON
-    options = _options(hole.type, types, quoted=quoted)
-    if options is not None:
-        return Options(options)
+    type, quoted = hole.type, hole.form is Form.JSON
+    arms = arms_of(type, types)
+    if arms and all(isinstance(arm, t.Literal | t.Boolean | t.Null) for arm in arms):
+        return Options(tuple(dict.fromkeys(closed_texts(type, types, quoted=quoted))))
     if quoted:
-        return Schema(schema_text(_without_quotations(hole.type, types), dict(types)))
-    return _in_text(hole.type, types)
+        return Schema(schema_text(type, types))
+    patterns = [pattern for arm in arms if (pattern := _pattern_in_text(arm, types)) is not None]
+    if len(patterns) == len(arms):
+        return Pattern(patterns[0] if len(arms) == 1 else "|".join(f"(?:{pattern})" for pattern in patterns))
+    if len(arms) > 1 or isinstance(type, t.String | t.Verbatim):
+        return Free((isinstance(type, t.String) and type.stop) or _LINE_END)
+    return Schema(schema_text(type, types))
+
+
+def _pattern_in_text(type: t.Type, types: Mapping[str, t.Type]) -> str | None:
+    """What a value in running text matches, where strings, dates and their like have no quotes. The last pattern of a
+    type is its own, the first one that of its format."""
+    if isinstance(type, t.Integer | t.Number):
+        return _INTEGER if isinstance(type, t.Integer) else _NUMBER
+    closed = "|".join(map(_exactly, closed_texts(type, types, quoted=False)))
+    return closed or next(reversed(patterns_of(type)), None)
 
 
 def lead_constraint(leads: Sequence[str | None]) -> Options:
@@ -75,7 +89,11 @@ def lead_constraint(leads: Sequence[str | None]) -> Options:
 
 def options_regex(options: Options) -> str:
     """The options for a server that has no constraint of its own for them."""
-    return f"({'|'.join(re.escape(text) for text in options.texts)})" + "?" * options.may_end
+    return f"({'|'.join(map(_exactly, options.texts))})" + "?" * options.may_end
+
+
+def _exactly(text: str) -> str:
+    return "".join(spell_class(((ord(character), ord(character)),)) for character in text)
 
 
 def options_grammar(options: Options) -> str:
@@ -107,65 +125,3 @@ def _rule(node: Node) -> str:
 
 def _code(character: int) -> str:
     return f"\\x{character:02X}" if character < 0x100 else f"\\U{character:08X}"
-
-
-def _options(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) -> tuple[str, ...] | None:
-    """The spellings of a closed choice; None for other types."""
-    match type:
-        case t.Literal(value=value):
-            return (spell_json(value) if quoted or not isinstance(value, str) else value,)
-        case t.Boolean():
-            return ("true", "false")
-        case t.Null():
-            return ("null",)
-        case t.Named(name=name):
-            return _options(types[name], types, quoted=quoted) if _is_plain(types[name]) else None
-        case t.Union(arms=arms):
-            found = [_options(arm, types, quoted=quoted) for arm in arms]
-            return None if None in found else tuple(text for texts in found if texts for text in texts)
-        case _:
-            return None
-
-
-def _is_plain(type: t.Type) -> bool:
-    return isinstance(type, t.Literal | t.Boolean | t.Null) or (
-        isinstance(type, t.Union) and all(isinstance(arm, t.Literal | t.Null) for arm in type.arms)
-    )
-
-
-def _in_text(type: t.Type, types: Mapping[str, t.Type]) -> Constraint:
-    """A value in running text, where strings, dates and their like have no quotes."""
-    match type:
-        case t.String(pattern=str() as pattern):
-            return Pattern(pattern)
-        case t.String(format=str() as format):
-            return Pattern(FORMATS[format].pattern)
-        case t.String(stop=stop):
-            return Free(stop or _LINE_END)
-        case t.Verbatim():
-            return Free(_LINE_END)
-        case t.Regex(pattern=pattern):
-            return Pattern(pattern)
-        case t.Temporal(kind=kind):
-            return Pattern(MOMENTS[kind])
-        case t.Uuid():
-            return Pattern(UUID)
-        case t.Integer():
-            return Pattern(_INTEGER)
-        case t.Number():
-            return Pattern(_NUMBER)
-        case t.Union():
-            return Free(_LINE_END)
-        case _:
-            return Schema(schema_text(type, dict(types)))
-
-
-def _without_quotations(type: t.Type, types: Mapping[str, t.Type]) -> t.Type:
-    """The type with plain strings in place of quotations of a source, which no schema can express."""
-    match type:
-        case t.Verbatim():
-            return t.String(max_tokens=type.max_tokens)
-        case t.Union(arms=arms):
-            return t.Union(tuple(_without_quotations(arm, types) for arm in arms))
-        case _:
-            return type
