@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from pastalang.hosts.constraints import constraint_of, lead_constraint
-from pastalang.hosts.errors import HostError, Unsupported
+from pastalang.hosts.errors import HostError
 from pastalang.hosts.servers import Ask, Reply, Server
 from pastalang.hosts.text_path import TextPath
 from pastalang.plan.machine import Awaited, Closing, Cursor, Draw, End, Feed, Machine, Opening, Start, Wait
@@ -24,6 +24,7 @@ from pastalang.plan.plan import (
     ROOT,
     Branch,
     BranchId,
+    Choose,
     Each,
     Fork,
     Form,
@@ -31,7 +32,6 @@ from pastalang.plan.plan import (
     InputText,
     Instance,
     ItemNumber,
-    Mode,
     Place,
     Plan,
     Repeat,
@@ -41,7 +41,6 @@ from pastalang.plan.plan import (
     Value,
 )
 from pastalang.plan.structure import Nesting, visit
-from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.chat import Turn
 from pastalang.runtime.errors import RunError
@@ -64,19 +63,6 @@ from pastalang.values.text import message_texts
 
 ATTEMPTS: Final = 3  # of a value that the server's constraint let through and that does not fit its type
 _WARMER: Final = 0.7  # the temperature of another attempt at a greedy value, which would come out the same
-
-
-def check_plan(plan: Plan) -> None:
-    """Raises `Unsupported` for what no server can be asked, with who can."""
-    if plan.mode is Mode.LOCKSTEP:
-        raise Unsupported("lock-step needs the model in this process: use strict or sequential with a server")
-    for branch in plan.branches:
-        for visited in visit(branch.segments):
-            segment = visited.segment
-            if isinstance(segment, Hole) and segment.auto is not None:
-                raise Unsupported(
-                    f"`{segment.field}` lets the model open threads, which needs the model in this process"
-                )
 
 
 Key: TypeAlias = tuple[str, tuple[int, ...]]  # a field, and the numbers of the items around it
@@ -187,7 +173,7 @@ class PlanRun:
         seed: int,
         end: float | None,
         memory: Memory | None = None,
-        tell: Callable[[Event], None] | None = None,
+        report: Callable[[Event], None] | None = None,
     ) -> None:
         self.plan = plan
         self.values = values
@@ -204,7 +190,7 @@ class PlanRun:
         self._seed = seed
         self._end = end
         self._memory = memory or Memory()
-        self._report = tell or (lambda event: None)
+        self._report = report or (lambda event: None)
         self._types = dict(plan.types)
         self._placed = {
             visited.segment.branch
@@ -293,7 +279,7 @@ class PlanRun:
             case ItemNumber():
                 self._write(branch, str(branch.cursor.items[-1] + 1))
             case Place(branch=id):
-                branch.here.append(WrittenBranch(self._known[id][branch.cursor.items]))  # type: ignore[arg-type]
+                branch.here.append(WrittenBranch(self._known[id][branch.cursor.items]))
             case Opening() | Closing():
                 self._open_or_close(branch, segment)
             case _:
@@ -308,16 +294,17 @@ class PlanRun:
                 branch.path.own.write(option.text)
             return
         _enter_item(branch.lists[-1])
+        items = (*branch.cursor.items, option.item)
         for part in option.parts:
             if isinstance(part, Text):
-                self._begin_value(branch, part.begins)
+                self._begin_value(branch, part.begins, items)
                 self._write(branch, part.text)
             else:
                 self._write(branch, str(option.item + 1))
 
-    def _begin_value(self, branch: HostBranch, value: Value | None) -> None:
+    def _begin_value(self, branch: HostBranch, value: Value | None, items: tuple[int, ...] | None = None) -> None:
         if value is not None:
-            branch.here.append(WrittenValue(value, branch.cursor.items))
+            branch.here.append(WrittenValue(value, branch.cursor.items if items is None else items))
 
     def _write(self, branch: HostBranch, text: str, *, shown: bool = True) -> None:
         branch.path.own.write(text)
@@ -330,9 +317,9 @@ class PlanRun:
         match segment:
             case Fork(branch=id):
                 instance = Instance(id, branch.cursor.items)
-                child = self._begin(branch, instance, names=names_here(branch), in_answer=branch.in_answer)  # type: ignore[arg-type]
+                child = self._begin(branch, instance, names=names_here(branch), in_answer=branch.in_answer)
                 if id not in self._placed:
-                    branch.here.append(WrittenBranch(child))  # type: ignore[arg-type]
+                    branch.here.append(WrittenBranch(child))
                 return 0
             case Each():
                 return self._fan_out(branch, segment)
@@ -348,7 +335,7 @@ class PlanRun:
 
     def _fan_out(self, branch: HostBranch, each: Each) -> int:
         elements = self._elements(branch, each)
-        names, items = names_here(branch), branch.cursor.items  # type: ignore[arg-type]
+        names, items = names_here(branch), branch.cursor.items
         loop = WrittenLoop(each.name, [], stacked=each.stacked)
         branch.here.append(loop)
         for number, element in enumerate(elements):
@@ -356,11 +343,11 @@ class PlanRun:
                 branch, Instance(each.branch, (*items, number)), names={**names, each.name: element},
                 in_answer=branch.in_answer,
             )  # fmt: skip
-            loop.items.append([WrittenBranch(child)])  # type: ignore[arg-type]
+            loop.items.append([WrittenBranch(child)])
         return len(elements)
 
     def _elements(self, branch: HostBranch, segment: Each | Repeat) -> tuple[Any, ...]:
-        return elements_of(branch, segment)  # type: ignore[arg-type]
+        return elements_of(branch, segment)
 
     async def _wait(self, branch: HostBranch, awaited: tuple[Awaited, ...]) -> None:
         async with self._moved:
@@ -408,16 +395,12 @@ class PlanRun:
         )  # fmt: skip
         branch.here.append(WrittenField(found))
         self._report(FieldStarted(found.path, items))
-        if hole.form is Form.THOUGHT:
-            hole = replace(hole, form=Form.TEXT, type=t.String(hole.max_tokens, stop=("</think>",)))
-        reply, text, was_cut = await self._value(branch, hole, sources_of(branch, items))  # type: ignore[arg-type]
+        reply, text, was_cut = await self._value(branch, hole, sources_of(branch, items))
         found.text, found.truncated, found.is_done = text, was_cut, True
         found.log_probabilities = [math.nan if reply.log_probability is None else reply.log_probability]
         branch.path.own.write(text)
         self._report(TextDelta(found.path, items, text))
         self._report(FieldDone(found.path, items, text, was_cut))
-        if hole.form is Form.TEXT and found.form is Form.THOUGHT:
-            branch.path.own.write("\n</think>")
 
     async def _value(self, branch: HostBranch, hole: Hole, sources: Mapping[str, str]) -> tuple[Reply, str, bool]:
         """A value that fits its type. Raises `HostError` if the server gives none."""
@@ -440,7 +423,7 @@ class PlanRun:
                 prompt, constraint_of(hole, self._types), hole.max_tokens, sampling,
                 _seed_of(self._seed, hole.field, branch.cursor.items, number),
             )  # fmt: skip
-            reply = await self._ask(branch, ask)
+            reply = await self._ask(branch, ask, hole)
             is_json = hole.form is Form.JSON
             text = reply.text.strip() if is_json else reply.text
             if reply.was_cut and is_json:
@@ -452,28 +435,26 @@ class PlanRun:
         if hole.form is Form.JSON and not find_mismatches(hole.type, None, self._types):
             assert reply is not None
             return Kept("null", reply, was_cut=False)
-        raise HostError(f"`{hole.field}`: the server's {ATTEMPTS} answers do not fit its type: {reason}")
+        raise self._error(f"the server's {ATTEMPTS} answers do not fit its type: {reason}", branch, hole)
 
     async def _decide(self, branch: HostBranch, draw: Draw) -> int:
-        leads = draw.leads
-        if isinstance(draw.segment, Repeat):
-            sampling, name = draw.segment.sampling, draw.segment.field
-        else:
-            assert not isinstance(draw.segment, Hole)
-            self._begin_value(branch, draw.segment.begins)
-            sampling, name = draw.segment.sampling, draw.segment.field
+        leads, segment = draw.leads, draw.segment
+        assert not isinstance(segment, Hole)
+        if isinstance(segment, Choose):
+            self._begin_value(branch, segment.begins)
         constraint = lead_constraint(leads)
         ask = Ask(
             branch.path.text, constraint, max(len(lead.encode()) for lead in leads if lead is not None) + 1,
-            sampling.over(self.base), _seed_of(self._seed, name, branch.cursor.items, 0),
+            segment.sampling.over(self.base), _seed_of(self._seed, segment.field, branch.cursor.items, 0),
         )  # fmt: skip
-        key = (name, branch.cursor.items), ask.prompt
+        key = (segment.field, branch.cursor.items), ask.prompt
         if key not in self._memory.choices:
-            self._memory.choices[key] = await self._ask(branch, ask)
+            self._memory.choices[key] = await self._ask(branch, ask, segment)
         text = self._memory.choices[key].text
         taken = next((number for number, lead in enumerate(leads) if (lead or "") == text), None)
         if taken is None:
-            raise HostError(f"`{name}`: the server answered {text[:60]!r}, which is none of the ways to go on")
+            reason = f"the server answered {text[:60]!r}, which is none of the ways to go on"
+            raise self._error(reason, branch, segment)
         option = draw.options[taken]
         if isinstance(option, Opening | Closing):
             self._open_or_close(branch, option)
@@ -481,12 +462,18 @@ class PlanRun:
             self._write(branch, option.lead)
         return taken
 
-    async def _ask(self, branch: HostBranch, ask: Ask) -> Reply:
-        reply = await self._server.ask(ask, end=self._end)
+    async def _ask(self, branch: HostBranch, ask: Ask, segment: Hole | Choose | Repeat) -> Reply:
+        try:
+            reply = await self._server.ask(ask, end=self._end)
+        except HostError as problem:
+            raise self._error(problem.reason, branch, segment) from problem
         self.replies.append(reply)
         branch.wave += 1
         self.waves = max(self.waves, branch.wave)
         return reply
+
+    def _error(self, reason: str, branch: HostBranch, segment: Hole | Choose | Repeat) -> HostError:
+        return HostError(reason, plan=self.plan, field=segment.field, items=branch.cursor.items, span=segment.span)
 
 
 def _follow(branch: HostBranch) -> None:
@@ -505,7 +492,7 @@ def _enter_item(open: _OpenList) -> None:
 
 
 def _named(branch: HostBranch, name: str) -> Any:
-    names = names_here(branch)  # type: ignore[arg-type]
+    names = names_here(branch)
     return names[name] if name in names else branch.run.values[name]
 
 

@@ -15,59 +15,73 @@ import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
-    AsyncIterator,
     Callable,
     Coroutine,
+    Generator,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
+from concurrent.futures import Future
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import httpx
 
 from pastalang.errors import PastaError
-from pastalang.hosts import branches, whole
 from pastalang.hosts.branches import Key, Memory, PlanRun
-from pastalang.hosts.errors import HostError, Unsupported
+from pastalang.hosts.checks import check_plan, check_whole, whole_sampling
+from pastalang.hosts.errors import Unsupported
+from pastalang.hosts.many import Window, aoutcomes, outcomes
 from pastalang.hosts.servers import SERVERS, Kind, Server, kind_at
 from pastalang.hosts.transport import Patience, Transport
 from pastalang.hosts.turns import Turns, roles_of
-from pastalang.plan.build import build_plan, with_history
+from pastalang.hosts.whole import Chats
+from pastalang.plan.build import with_history
 from pastalang.plan.plan import Mode, Placement, Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.answer import answers_of, layout_of
 from pastalang.runtime.answer_parts import FieldResult
-from pastalang.runtime.call import OPTIONS, Options, check_names, merged_inputs, options_of, template_of
-from pastalang.runtime.errors import BadInputs, Problem
+from pastalang.runtime.call import (
+    OPTIONS,
+    Options,
+    check_batch,
+    check_in_flight,
+    check_many,
+    check_names,
+    check_seeds,
+    merged_inputs,
+    options_of,
+)
+from pastalang.runtime.errors import BadInputs, Problem, RunError
 from pastalang.runtime.events import Done, Event, Failed, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.inputs import roles_of as roles_of_history
-from pastalang.runtime.plan_cache import Runnable
+from pastalang.runtime.plan_cache import Plans, Runnable
 from pastalang.runtime.question import Question, question_of
 from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.validation import Objection, judge
-from pastalang.runtime.result import Answer, Invalid, Result, Usage
+from pastalang.runtime.request_window import Given, Outcome, aoutcomes_in_turn, as_async, outcomes_in_turn
+from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage, warn
 from pastalang.runtime.trace import Trace
-from pastalang.values.fit import read, to_python
 from pastalang.values.paths import path_text, place_in_answer
-from pastalang.values.quotes import no_texts, quotable_texts
 
 T = TypeVar("T")
 IN_FLIGHT: Final = 32
-_REFUSED: Final = {
-    "drafts": "drafts are guessed inside the model's process: leave `drafts` out",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
+    """What a call asks for, the same for all inputs of a batch. `named` are the inputs that it passes by keyword."""
+
     plan: Plan
     options: Options
+    sampling: Sampling
     policy: Policy | None
-    values: Mapping[str, Any]
+    named: Mapping[str, Any]
+    given: Mapping[str, Any]
 
 
 class RemoteEngine:
@@ -87,8 +101,8 @@ class RemoteEngine:
         self._in_flight = in_flight
         self._server: Server | None = SERVERS[kind](transport, model) if kind.takes_raw_prompts else None
         self._turns = None if self._server is None else Turns(self._server, tokenizer)
-        self._chats = whole.Chats(transport, model)
-        self._plans: dict[tuple[int, str | None, Mode], tuple[Any, Plan]] = {}
+        self._chats = Chats(transport, model)
+        self._plans = Plans()
 
     def __repr__(self) -> str:
         way = "one request for each value" if self.kind.takes_raw_prompts else "one request for each answer"
@@ -108,101 +122,80 @@ class RemoteEngine:
 
     def plan(self, program: Runnable, *, template: str | None = None, mode: str | Mode = Mode.STRICT) -> Plan:
         """The plan that `run` uses. Raises `Unsupported` for what this server cannot be asked."""
-        plan = self._plan(program, template, Mode(mode))
-        (branches if self.kind.takes_raw_prompts else whole).check_plan(plan)
+        plan = self._plans.plan(program, template=template, mode=mode)
+        (check_plan if self.kind.takes_raw_prompts else check_whole)(plan)
         return plan
 
     def run(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Result[Any]:
         """Run a program on one set of inputs; see `Engine.run`. Raises `HostError` if the server fails."""
-        return _BACKGROUND.run(self.arun(program, inputs, **given))
+        result = _BACKGROUND.run(self._run(*self._bound(self._call(program, given), inputs)))
+        warn(result.truncations)
+        return result
 
     async def arun(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Result[Any]:
         """`run` for asyncio. Cancelling the task closes its requests."""
-        return await self._run(self._call(program, inputs, given))
+        result = await self._run(*self._bound(self._call(program, given), inputs))
+        warn(result.truncations)
+        return result
 
     def batch(
         self,
         program: Runnable,
-        inputs: Iterable[Mapping[str, Any]],
+        inputs: Sequence[Mapping[str, Any]],
         *,
-        seeds: Iterable[int] | None = None,
+        seeds: Sequence[int] | None = None,
         **given: Any,
     ) -> list[Result[Any] | PastaError]:
         """Run a program on many sets of inputs. What fails is returned as its error."""
-        given_inputs = list(inputs)
-        chosen = [given.get("seed", 0)] * len(given_inputs) if seeds is None else list(seeds)
-        if len(chosen) != len(given_inputs):
-            raise BadInputs(f"`seeds` has {len(chosen)} numbers, and the batch {len(given_inputs)} sets of inputs")
-        options = {name: value for name, value in given.items() if name != "seed"}
+        check_batch(inputs)
+        batch = list(inputs)
+        if seeds is not None:
+            check_seeds(seeds, batch, given)
+        call = self._call(program, given)
+        drawn = [call.options.seed] * len(batch) if seeds is None else seeds
+        calls = [replace(call, options=replace(call.options, seed=seed)) for seed in drawn]
 
-        async def all_of_them() -> list[Result[Any] | PastaError]:
-            pairs = zip(given_inputs, chosen, strict=True)
-            calls = (self._outcome(program, one, {**options, "seed": seed}) for one, seed in pairs)
-            return list(await asyncio.gather(*calls))
+        async def all_of_them() -> list[Outcome]:
+            return await asyncio.gather(*map(self._outcome, calls, batch))
 
-        return _BACKGROUND.run(all_of_them())
+        found = _BACKGROUND.run(all_of_them())
+        warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
+        return found
 
     def map(
-        self, program: Runnable, inputs: Iterable[Mapping[str, Any]], *, in_flight: int | None = None,
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int | None = None,
         return_errors: bool = False, **given: Any,
     ) -> Iterator[Result[Any] | PastaError]:  # fmt: skip
         """Run a program on any number of inputs, which are read as they are needed, and yield results in order."""
-        return _BACKGROUND.iterate(
-            lambda: self.amap(program, inputs, in_flight=in_flight, return_errors=return_errors, **given)
-        )
+        pairs = outcomes(self._window(program, given, inputs, in_flight), iter(inputs))
+        return outcomes_in_turn(pairs, return_errors=return_errors)
 
-    async def amap(
-        self, program: Runnable, inputs: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str, Any]], *,
+    def map_unordered(
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int | None = None, **given: Any
+    ) -> Iterator[tuple[int, Result[Any] | PastaError]]:
+        """`map` in the order in which runs end: yields the 0-based number of the inputs with its result or error."""
+        return outcomes(self._window(program, given, inputs, in_flight, in_order=False), iter(inputs))
+
+    def amap(
+        self, program: Runnable, inputs: Iterable[Given] | AsyncIterable[Given], *,
         in_flight: int | None = None, return_errors: bool = False, **given: Any,
     ) -> AsyncGenerator[Result[Any] | PastaError, None]:  # fmt: skip
         """`map` for asyncio."""
-        most, waiting = in_flight or self._in_flight, asyncio.Queue[asyncio.Task[Any]]()
-        source = _items(inputs)
-        is_over = False
-        try:
-            while not is_over or not waiting.empty():
-                while not is_over and waiting.qsize() < most:
-                    try:
-                        given_inputs = await anext(source)
-                    except StopAsyncIteration:
-                        is_over = True
-                        break
-                    task = asyncio.create_task(self._outcome(program, given_inputs, given))
-                    waiting.put_nowait(task)
-                if waiting.empty():
-                    break
-                outcome = await waiting.get_nowait()
-                if isinstance(outcome, PastaError) and not return_errors:
-                    raise outcome
-                yield outcome
-        finally:
-            while not waiting.empty():
-                waiting.get_nowait().cancel()
+        window = self._window(program, given, inputs, in_flight, is_async=True)
+        return aoutcomes_in_turn(aoutcomes(window, as_async(inputs)), return_errors=return_errors)
 
     def stream(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Iterator[Event]:
         """Yield events while a program runs; each value arrives whole. The last event is `Done` or `Failed`."""
-        return _BACKGROUND.iterate(lambda: self.astream(program, inputs, **given))
+        bound = self._bound(self._call(program, given), inputs)
+        return map(_warned, _BACKGROUND.iterate(lambda: self._events(*bound)))
 
     async def astream(
         self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any
     ) -> AsyncGenerator[Event, None]:
         """`stream` for asyncio. Leaving the loop cancels the run."""
-        call = self._call(program, inputs, given)
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = asyncio.create_task(self._run(call, events.put_nowait))
-        task.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-            problem = task.exception()
-            if problem is None:
-                yield Done(task.result())
-            elif isinstance(problem, PastaError):
-                yield Failed(problem)  # type: ignore[arg-type]
-            else:
-                raise problem
-        finally:
-            task.cancel()
+        async with aclosing(self._events(*self._bound(self._call(program, given), inputs))) as events:
+            async for event in events:
+                yield _warned(event)
 
     def extract(self, type: Any, text: str, **options: Any) -> Any:
         """Read a text and return an instance of the type; see `pastalang.extract`."""
@@ -214,7 +207,7 @@ class RemoteEngine:
 
     def ask(self, question: Question) -> Any:
         """The answer to a question of `extract`."""
-        return _BACKGROUND.run(self.aask(question))
+        return question.answer(self.run(question.program, question.inputs, model=question.type, **question.options))
 
     async def aask(self, question: Question) -> Any:
         """`ask` for asyncio."""
@@ -223,65 +216,97 @@ class RemoteEngine:
 
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _plan(self, program: Runnable, template: str | None, mode: Mode) -> Plan:
-        from pastalang.compiler import load
-        from pastalang.program.program import Program
-
-        if isinstance(program, Plan):
-            return program
-        found = program if isinstance(program, Program) else load(program)
-        key = id(found), template, mode
-        known = self._plans.get(key)
-        if known is None or known[0] is not found:
-            known = self._plans[key] = found, build_plan(template_of(found, template), found, mode=mode)
-        return known[1]
-
-    def _call(self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any]) -> _Call:
-        for name, advice in _REFUSED.items():
-            if given.get(name) not in (None, "off"):
-                raise Unsupported(f"a server cannot carry out `{name}={given[name]!r}`: {advice}")
+    def _call(self, program: Runnable, given: Mapping[str, Any]) -> _Call:
+        """Raises `Unsupported` for what this server cannot be asked, and what `Engine.run` raises for wrong options."""
         options = options_of({name: value for name, value in given.items() if name in OPTIONS})
+        base = Sampling(on_truncated=options.on_truncated, drafts=options.drafts).over(options.sampling or Sampling())
+        if base.drafts not in (None, "off"):
+            raise Unsupported("drafts are guessed inside the model's process: leave `drafts` out with a server")
         if options.retry_below is not None:
-            raise Unsupported("`retry_below` needs the confidence of each token: it is for models in this process")
+            raise Unsupported(
+                "`retry_below` decodes fields again inside the model's process: leave it out with a server"
+            )
         if options.placement is not None and Placement(options.placement) is Placement.GAPS:
             raise Unsupported("a server places values right behind what they see: leave `placement` out")
         plan = self.plan(program, template=options.template, mode=options.mode)
         named = {name: value for name, value in given.items() if name not in OPTIONS}
         check_names(named, [input.name for input in plan.inputs])
-        values = bind_inputs(plan, merged_inputs(inputs or {}, named, plan, given))
-        if plan.history is not None:
-            plan = with_history(plan, roles_of_history(values[plan.history.name]))
-        return _Call(plan, options, policy_for(plan, options, has_checks=False), values)
+        sampling = base if self.kind.takes_raw_prompts else whole_sampling(plan, base)
+        return _Call(plan, options, sampling, policy_for(plan, options, has_checks=False), named, given)
 
-    async def _outcome(
-        self, program: Runnable, inputs: Mapping[str, Any], given: Mapping[str, Any]
-    ) -> Result[Any] | PastaError:
+    def _window(
+        self, program: Runnable, given: Mapping[str, Any], inputs: object, in_flight: int | None, *,
+        in_order: bool = True, is_async: bool = False,
+    ) -> Window:  # fmt: skip
+        most = self._in_flight if in_flight is None else in_flight
+        check_in_flight(most)
+        check_many(inputs, can_be_async=is_async)
+        begin: Callable[[Coroutine[Any, Any, Outcome]], object] = (
+            asyncio.ensure_future if is_async else _BACKGROUND.begin
+        )
+        call = self._call(program, given)
+        return Window(lambda one: begin(self._outcome(call, one)), most, in_order=in_order)
+
+    async def _outcome(self, call: _Call, inputs: Given) -> Outcome:
+        """A result, or the error in its place."""
+        if isinstance(inputs, PastaError):
+            return inputs
         try:
-            return await self._run(self._call(program, inputs, given))
+            return await self._run(*self._bound(call, inputs))
         except PastaError as problem:
             return problem
+        except Exception as problem:  # a mistake of ours: other runs go on anyway
+            return RunError(f"internal error: {type(problem).__name__}: {problem}")
 
-    async def _run(self, call: _Call, tell: Callable[[Event], None] | None = None) -> Result[Any]:
+    async def _events(self, call: _Call, values: Mapping[str, Any]) -> AsyncGenerator[Event, None]:
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = asyncio.create_task(self._run(call, values, events.put_nowait))
+        task.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            problem = task.exception()
+            if problem is None:
+                yield Done(task.result())
+            elif isinstance(problem, RunError):
+                yield Failed(problem)
+            else:
+                raise problem
+        finally:
+            task.cancel()
+
+    def _bound(self, call: _Call, inputs: Mapping[str, Any] | None) -> tuple[_Call, Mapping[str, Any]]:
+        """The call on one set of inputs, and their values. Raises `BadInputs`."""
+        plan = call.plan
+        values = bind_inputs(plan, merged_inputs({} if inputs is None else inputs, call.named, plan, call.given))
+        if plan.history is None:
+            return call, values
+        return replace(call, plan=with_history(plan, roles_of_history(values[plan.history.name]))), values
+
+    async def _run(
+        self, call: _Call, values: Mapping[str, Any], report: Callable[[Event], None] | None = None
+    ) -> Result[Any]:
         started = time.monotonic()
         patience = self._transport.patience
         end = None if patience.deadline is None else started + patience.deadline
         run = self._in_branches if self._server is not None else self._in_whole
-        return await run(call, started, end, tell)
+        return await run(call, values, started, end, report)
 
     async def _in_branches(
-        self, call: _Call, started: float, end: float | None, tell: Callable[[Event], None] | None
-    ) -> Result[Any]:
+        self, call: _Call, values: Mapping[str, Any], started: float, end: float | None,
+        report: Callable[[Event], None] | None,
+    ) -> Result[Any]:  # fmt: skip
         assert self._server is not None and self._turns is not None
         turns = await self._turns.of(roles_of(call.plan))
         memory, replies, rounds = Memory(), [], 0
         while True:
             run = PlanRun(
-                call.plan, call.values, server=self._server, turns=turns, sampling=_sampling(call.options),
-                seed=call.options.seed, end=end, memory=memory, tell=tell,
+                call.plan, values, server=self._server, turns=turns, sampling=call.sampling, seed=call.options.seed,
+                end=end, memory=memory, report=report,
             )  # fmt: skip
             await run.run()
             replies += run.replies
-            answers, is_stacked = answers_of(run, may_be_wrong=call.policy is not None)  # type: ignore[arg-type]
+            answers, is_stacked = answers_of(run, may_be_wrong=call.policy is not None)
             models, problems, blamed = _judged(run, answers, call.policy)
             if not blamed or call.policy is None or rounds >= call.policy.repair:
                 break
@@ -294,35 +319,28 @@ class RemoteEngine:
         return _finished(call, answers, is_stacked, usage, models, problems)
 
     async def _in_whole(
-        self, call: _Call, started: float, end: float | None, tell: Callable[[Event], None] | None
-    ) -> Result[Any]:
-        plan, types = call.plan, dict(call.plan.types)
-        sources = no_texts(plan.inputs) | quotable_texts(call.values)
+        self, call: _Call, values: Mapping[str, Any], started: float, end: float | None,
+        report: Callable[[Event], None] | None,
+    ) -> Result[Any]:  # fmt: skip
         found = await self._chats.answer(
-            plan, call.values, sampling=_sampling(call.options), seed=call.options.seed, end=end, sources=sources
+            call.plan, values, sampling=call.sampling, seed=call.options.seed, end=end, policy=call.policy
         )
-        assert plan.output is not None
-        if found.mismatches:
-            raise HostError(f"the server's answer does not fit its type: {found.mismatches[0]}")
-        value = read(found.text, plan.output, types, sources=sources).value
-        answer = Answer(to_python(plan.output, value, types), found.text, (), exact=value)
-        if tell is not None:
-            tell(FieldStarted("answer", ()))
-            tell(TextDelta("answer", (), found.text))
-            tell(FieldDone("answer", (), found.text, truncated=False))
-        models, problems = [], []
-        if call.policy is not None and call.policy.model is not None:
-            model, objections = judge(_Checked(value), call.policy.model)
-            models, problems = [model], [_problem(one) for one in objections]
+        if report is not None:
+            report(FieldStarted("answer", ()))
+            report(TextDelta("answer", (), found.answer.text))
+            report(FieldDone("answer", (), found.answer.text, truncated=False))
         usage = _usage(
             [(found.prompt_tokens, found.cached_tokens, found.written_tokens)], waves=found.requests,
             rounds=found.requests - 1, seconds=time.monotonic() - started, mode="whole", requests=found.requests,
         )  # fmt: skip
-        return _finished(call, (answer,), False, usage, models, problems)
+        problems = [_problem(one) for one in found.objections]
+        return _finished(call, (found.answer,), False, usage, [found.model], problems)
 
 
-def _sampling(options: Options) -> Sampling:
-    return Sampling(on_truncated=options.on_truncated).over(options.sampling or Sampling())
+def _warned(event: Event) -> Event:
+    if isinstance(event, Done):
+        warn(event.result.truncations)
+    return event
 
 
 def _usage(
@@ -343,14 +361,6 @@ def _usage(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """A JSON answer that fits its type, for a validator."""
-
-    written: Any
-    mismatches: tuple[Any, ...] = ()
-
-
 def _judged(
     run: PlanRun, answers: tuple[Answer, ...], policy: Policy | None
 ) -> tuple[list[Any], list[Problem], set[Key]]:
@@ -362,7 +372,7 @@ def _judged(
         return models, problems, blamed
     documents = [run.root] if len(answers) == 1 else run.documents
     for number, (answer, document) in enumerate(zip(answers, documents, strict=True)):
-        model, objections = judge(layout_of(document), policy.model)  # type: ignore[arg-type]
+        model, objections = judge(layout_of(document), policy.model)
         models.append(model)
         for one in objections:
             fields = [field for field in answer.fields if _is_to_blame(one, field.path, field.items)]
@@ -388,22 +398,15 @@ def _problem(objection: Objection, fields: Sequence[FieldResult] = (), document:
 def _finished(
     call: _Call, answers: tuple[Answer, ...], is_stacked: bool, usage: Usage, models: list[Any], problems: list[Problem]
 ) -> Result[Any]:
-    """Raises `Invalid` if a validator still objects."""
+    """Raises `Invalid` if a validator still objects, and `Truncated` if a value was cut that must not be."""
     if call.policy is not None and call.policy.model is not None and not problems:
         answers = tuple(replace(one, value=model) for one, model in zip(answers, models, strict=True))
     result = Result(answers, is_stacked, usage, Trace(0, (), (), (), ()), tuple(problems))
     if problems and call.policy is not None and not call.policy.keep_invalid:
         raise Invalid(tuple(problems), plan=call.plan, result=result)
+    if refused := [one for one in result.truncations if one.became == "raise"]:
+        raise Truncated(refused, plan=call.plan, result=result)
     return result
-
-
-async def _items(inputs: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
-    if isinstance(inputs, AsyncIterable):
-        async for one in inputs:
-            yield one
-    else:
-        for one in inputs:
-            yield one
 
 
 class _Background:
@@ -411,18 +414,28 @@ class _Background:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for a result. An interrupt cancels the work, which closes its requests."""
-        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise BadInputs(
+                "a call that waits for a server was made from a validator, or from another function that a run is "
+                "waiting for: call it after the run, or await its twin for asyncio"
+            )
+        future = self.begin(work)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
 
-    def iterate(self, begin: Callable[[], AsyncGenerator[T, None]]) -> Iterator[T]:
+    def iterate(self, begin: Callable[[], AsyncGenerator[T, None]]) -> Generator[T, None, None]:
         items = begin()
         try:
             while True:
@@ -437,7 +450,8 @@ class _Background:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="pastalang hosts", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="pastalang hosts", daemon=True)
+                self._thread.start()
             return self._loop
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pastalang.errors import PastaError
+from pastalang.runtime.errors import RunError
 
 
-class HostError(PastaError):
+class HostError(RunError):
     """A server that cannot be reached, does not answer in time, or answers what it should not."""
+
+    code = "host"
 
 
 class Unsupported(PastaError):

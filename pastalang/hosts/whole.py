@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from pastalang.hosts.errors import HostError, Unsupported
+from pastalang.hosts.errors import HostError
 from pastalang.hosts.transport import Transport
 from pastalang.plan.plan import InputText, Plan, Text, TurnEnd, TurnStart
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
-from pastalang.values.fit import read
-from pastalang.values.json import NotJson, parse_json, write_json
-from pastalang.values.paths import Mismatch
+from pastalang.runtime.repair.policy import Policy
+from pastalang.runtime.repair.validation import Objection, judge
+from pastalang.runtime.result import Answer
+from pastalang.values.fit import read, to_python
+from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
+from pastalang.values.paths import Mismatch, path_text
+from pastalang.values.quotes import no_texts, quotable_texts
 from pastalang.values.text import message_texts
 from pastalang.values.to_schema import schema_of
 
@@ -24,25 +28,15 @@ ATTEMPTS: Final = 3
 
 @dataclass(slots=True)
 class WholeAnswer:
-    """The answer as JSON text, and what it took. `mismatches` are left when all attempts are used up."""
+    """An answer that fits its type, and what it took. `model` is the validated value, or `objections` says why not."""
 
-    text: str
-    requests: int = 1
-    prompt_tokens: int = 0
-    written_tokens: int = 0
-    mismatches: tuple[Mismatch, ...] = ()
-    cached_tokens: int = 0
-
-
-def check_plan(plan: Plan) -> None:
-    """Raises `Unsupported` for a program whose answer cannot be asked for as one JSON value."""
-    if plan.output is None:
-        raise Unsupported(
-            "this server takes chats only, and answers them as JSON: a text with holes needs a server that takes raw "
-            "prompts (vLLM, SGLang, llama.cpp) or a model in this process"
-        )
-    if any(input.each for input in plan.inputs):
-        raise Unsupported("this server takes chats only: call `batch` or `map` in place of an `each` input")
+    answer: Answer
+    model: Any
+    objections: tuple[Objection, ...]
+    requests: int
+    prompt_tokens: int
+    written_tokens: int
+    cached_tokens: int
 
 
 def messages_of(plan: Plan, values: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -76,74 +70,101 @@ class Chats:
 
     async def answer(
         self, plan: Plan, values: Mapping[str, Any], *, sampling: Sampling, seed: int, end: float | None,
-        sources: Mapping[str, str], attempts: int = ATTEMPTS,
+        policy: Policy | None,
     ) -> WholeAnswer:  # fmt: skip
-        """Raises `HostError`."""
+        """Ask once more for what does not fit its type, and for what a validator rejects as often as `policy` says.
+
+        Raises `HostError`.
+        """
         assert plan.output is not None
-        types = dict(plan.types)
-        messages = messages_of(plan, values)
-        found = await self._ask(messages, plan.output, types, sampling, seed, end)
-        for attempt in range(1, attempts):
-            reading = read(found.text, plan.output, types, sources=sources)
-            found.mismatches = reading.mismatches
-            if reading.fits:
-                return found
-            await self._again(found, messages, plan.output, types, sampling, seed + attempt, end)
-        found.mismatches = read(found.text, plan.output, types, sources=sources).mismatches
-        return found
+        output, types = plan.output, dict(plan.types)
+        sources = no_texts(plan.inputs) | quotable_texts(values)
+        chat = _Chat(self, messages_of(plan, values), output, types, sampling, seed, end)
+        text = await chat.ask(output)
+        misfits = rejected = 0
+        while True:
+            reading = read(text, output, types, sources=sources)
+            checked = _Checked(parse_json(text) if reading.fits else None, reading.mismatches)
+            model, objections = judge(checked, None if policy is None else policy.model)
+            if reading.mismatches:
+                misfits += 1
+                if misfits == ATTEMPTS:
+                    reason = f"the server's {ATTEMPTS} answers do not fit their type: {reading.mismatches[0]}"
+                    raise HostError(reason, plan=plan)
+            elif not objections or policy is None or rejected == policy.repair:
+                break
+            else:
+                rejected += 1
+            text = await chat.again(text, objections)
+        answer = Answer(to_python(output, reading.value, types), text, (), exact=reading.value)
+        return WholeAnswer(answer, model, objections, chat.requests, chat.prompt, chat.written, chat.cached)
 
-    async def _again(
-        self, found: WholeAnswer, messages: Sequence[Mapping[str, str]], output: t.Type,
-        types: Mapping[str, t.Type], sampling: Sampling, seed: int, end: float | None,
-    ) -> None:  # fmt: skip
-        """Ask once more: for the fields that do not fit if the answer is an object, else for all of it."""
-        wrong = _wrong_fields(found.mismatches, output)
-        told = "\n".join(f"- {one}" for one in found.mismatches[:10])
-        reply = {"role": "assistant", "content": found.text}
-        if not wrong or not isinstance(output, t.Object):
-            request = {"role": "user", "content": f"This answer is not accepted:\n{told}\nWrite it again, corrected."}
-            again = await self._ask([*messages, reply, request], output, types, sampling, seed, end)
-            found.text = again.text
-        else:
-            part = t.Object(tuple(one for one in output.fields if one.key in wrong))
-            keys = ", ".join(f'"{key}"' for key in wrong)
-            request = {
-                "role": "user",
-                "content": f"These values are not accepted:\n{told}\nWrite {keys} again, corrected.",
-            }
-            again = await self._ask([*messages, reply, request], part, types, sampling, seed, end)
-            found.text = _merged(found.text, again.text)
-        found.requests += 1
-        found.prompt_tokens += again.prompt_tokens
-        found.written_tokens += again.written_tokens
 
-    async def _ask(
-        self, messages: Sequence[Mapping[str, str]], output: t.Type, types: Mapping[str, t.Type], sampling: Sampling,
-        seed: int, end: float | None,
-    ) -> WholeAnswer:  # fmt: skip
-        schema = schema_of(output if isinstance(output, t.Object) else _wrapped(output), types)
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A JSON answer, for a validator."""
+
+    written: JsonValue
+    mismatches: Sequence[Mismatch]
+
+
+@dataclass(slots=True)
+class _Chat:
+    """The requests for one answer."""
+
+    chats: Chats
+    messages: Sequence[Mapping[str, str]]
+    output: t.Type
+    types: Mapping[str, t.Type]
+    sampling: Sampling
+    seed: int
+    end: float | None
+    requests: int = 0
+    prompt: int = 0
+    written: int = 0
+    cached: int = 0
+
+    async def again(self, text: str, objections: Sequence[Objection]) -> str:
+        """The answer with other values in place of those that are rejected; all of it anew if they have no keys."""
+        reasons = "\n".join(f"- {path_text(one.path) or 'all of it'}: {one.reason}" for one in objections[:10])
+        keys = _rejected_keys(objections, self.output)
+        reply = {"role": "assistant", "content": text}
+        if not keys or not isinstance(self.output, t.Object):
+            request = f"This answer is not accepted:\n{reasons}\nWrite it again, corrected."
+            return await self.ask(self.output, reply, {"role": "user", "content": request})
+        part = t.Object(tuple(one for one in self.output.fields if one.key in keys))
+        names = ", ".join(f'"{key}"' for key in keys)
+        request = f"These values are not accepted:\n{reasons}\nWrite {names} again, corrected."
+        return _merged(text, await self.ask(part, reply, {"role": "user", "content": request}))
+
+    async def ask(self, output: t.Type, *more: Mapping[str, str]) -> str:
+        is_object = isinstance(output, t.Object)
+        schema = schema_of(output if is_object else _wrapped(output), self.types)
         body: dict[str, Any] = {
-            "model": self.model,
-            "messages": list(messages),
+            "model": self.chats.model,
+            "messages": [*self.messages, *more],
             "response_format": {
                 "type": "json_schema",
                 "json_schema": {"name": "answer", "strict": True, "schema": json.loads(write_json(schema))},
             },
-            "seed": seed,
-            **({} if sampling.temperature is None else {"temperature": sampling.temperature}),
-            **({} if sampling.top_p is None else {"top_p": sampling.top_p}),
+            "seed": self.seed + self.requests,
+            **({} if self.sampling.temperature is None else {"temperature": self.sampling.temperature}),
+            **({} if self.sampling.top_p is None else {"top_p": self.sampling.top_p}),
         }
-        answer = await self.transport.post("/v1/chat/completions", body, end=end)
+        answer = await self.chats.transport.post("/v1/chat/completions", body, end=self.end)
         try:
             message, usage = answer["choices"][0]["message"], answer.get("usage") or {}
             text = message["content"]
             if text is None:
                 raise HostError(f"the server refuses: {message.get('refusal') or 'it gives no reason'}")
-            text = text if isinstance(output, t.Object) else _unwrapped(text)
-            return WholeAnswer(text, 1, int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
-        except (KeyError, IndexError, TypeError, AttributeError) as problem:
+            self.requests += 1
+            self.prompt += int(usage.get("prompt_tokens") or 0)
+            self.written += int(usage.get("completion_tokens") or 0)
+            self.cached += int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+            return text if is_object else _unwrapped(text)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
             shown = json.dumps(answer, ensure_ascii=False)[:200]
-            raise HostError(f"{self.transport.url} answered in an unknown shape: {shown}") from problem
+            raise HostError(f"{self.chats.transport.url} answered in an unknown shape: {shown}") from problem
 
 
 _KEY: Final = "value"  # of the object around an answer that is none: servers take objects only
@@ -161,12 +182,17 @@ def _unwrapped(text: str) -> str:
     return write_json(found[_KEY]) if isinstance(found, dict) and _KEY in found else text
 
 
-def _wrong_fields(mismatches: Sequence[Mismatch], output: t.Type) -> tuple[str, ...]:
-    """The keys of an object whose values do not fit; empty if something else is wrong."""
-    if not isinstance(output, t.Object) or not all(one.path for one in mismatches):
-        return ()
-    keys = dict.fromkeys(str(one.path[0]) for one in mismatches)
-    return tuple(keys) if all(key in {field.key for field in output.fields} for key in keys) else ()
+def _rejected_keys(objections: Sequence[Objection], output: t.Type) -> tuple[str, ...]:
+    """The keys of an object that are rejected, or that a validator which rejects all of it reads; empty if some
+    objection is to something else."""
+    known = [field.key for field in output.fields] if isinstance(output, t.Object) else []
+    found: set[str] = set()
+    for one in objections:
+        keys = {str(one.path[0])} if one.path else {key for key in one.fields if key in known}
+        if not keys or not keys.issubset(known):
+            return ()
+        found |= keys
+    return tuple(key for key in known if key in found)
 
 
 def _merged(text: str, again: str) -> str:

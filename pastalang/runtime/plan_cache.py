@@ -1,4 +1,4 @@
-"""Plans and bound plans of an engine, made once each."""
+"""Plans, and the bound plans of an engine, made once each."""
 
 from __future__ import annotations
 
@@ -19,24 +19,19 @@ MOST = 64  # programs, and plans
 Runnable: TypeAlias = Program | Plan | str | os.PathLike[str]  # what a run takes: a text is the path of a file
 
 
-class PlanCache:
-    """Programs and plans are compared by identity: an equal program loaded twice is planned twice."""
+class Plans:
+    """Programs are compared by identity: an equal program loaded twice is planned twice."""
 
-    def __init__(
-        self, encoder: Encoder, make_guide: MakeGuide, overrun: Overrun = Overrun.CONTINUE,
-        placement: Placement = Placement.GAPS,
-    ) -> None:  # fmt: skip
-        self._encoder = encoder
-        self._make_guide = make_guide
+    def __init__(self, overrun: Overrun = Overrun.CONTINUE, placement: Placement = Placement.GAPS) -> None:
         self._overrun = overrun  # of the plans that are made here
         self._placement = placement  # of those for which none is asked
         self._plans: dict[tuple[int, str | None, Mode, Placement], tuple[Program, Plan]] = {}
-        self._bound: dict[int, tuple[Plan, BoundPlan]] = {}
         self._files: dict[Path, Program] = {}
 
     def plan(
         self, program: Runnable, *, template: str | None, mode: str | Mode, placement: str | Placement | None = None
     ) -> Plan:
+        """Raises `BadInputs` or `PlanError`."""
         options_of({"mode": mode, "template": template, "placement": placement})
         if isinstance(program, str | os.PathLike):
             program = self._loaded(program)
@@ -69,6 +64,19 @@ class PlanCache:
             _make_room(self._files)
             known = self._files[at] = found
         return known
+
+
+class PlanCache(Plans):
+    """Bound plans are found by the identity of their plan."""
+
+    def __init__(
+        self, encoder: Encoder, make_guide: MakeGuide, overrun: Overrun = Overrun.CONTINUE,
+        placement: Placement = Placement.GAPS,
+    ) -> None:  # fmt: skip
+        super().__init__(overrun, placement)
+        self._encoder = encoder
+        self._make_guide = make_guide
+        self._bound: dict[int, tuple[Plan, BoundPlan]] = {}
 
     def has_checks(self, plan: Plan) -> bool:
         """Whether values of the answer are checked when they are finished."""

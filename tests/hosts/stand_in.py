@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from pastalang.hosts.engine import RemoteEngine, connect
+from pastalang.program.program import ListOf, Program
 from pastalang.program.regex import Chars, Choice, Repetition, Sequence, parse_regex
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 
@@ -93,6 +94,7 @@ class StandIn:
     bodies: list[Any] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
     log_probability: float = -0.25
+    failed: int = 0
 
     def connect(self, **options: Any) -> RemoteEngine:
         options = {"retries": 8, **options}
@@ -119,6 +121,7 @@ class StandIn:
             text = "".join(f"<{one['role']}>{one['content']}</>" for one in body["messages"]) + "<assistant>"
             return httpx.Response(200, json={"prompt": text})
         fault = next(self.faults, None)
+        self.failed += fault is not None
         if isinstance(fault, Exception):
             raise fault
         if fault is not None:
@@ -165,6 +168,14 @@ class StandIn:
         text = self.answer(prompt, constraint)
         self.answered.append(text)
         return text
+
+
+def given_inputs(program: Program) -> dict[str, Any]:
+    """Inputs for a program of the strategy `programs`: texts, and lists of texts."""
+    return {
+        one.name: ["a", "b"] if one.each or isinstance(one.type, ListOf) else "some words"
+        for one in program.only_template.inputs
+    }
 
 
 def _options_of(grammar: str | None) -> Any:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from pastalang.hosts.errors import HostError, Unsupported
+import pastalang
+from pastalang.hosts.errors import HostError
 from tests.hosts.stand_in import StandIn
-from tests.hosts.test_branches import PRODUCT, TRIP, Product
+from tests.hosts.test_branches import PRODUCT, Product
 
 
 def test_one_request_has_the_schema_and_the_messages() -> None:
@@ -39,7 +40,7 @@ def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
 
 def test_an_answer_that_never_fits_is_an_error() -> None:
     host = StandIn("openai", answer=lambda prompt, constraint: "no JSON at all")
-    with pytest.raises(HostError, match="the server's answer does not fit its type"):
+    with pytest.raises(HostError, match="the server's 3 answers do not fit their type"):
         host.connect().run(PRODUCT, title="Sharp")
     assert len(host.bodies) == 3
 
@@ -51,11 +52,16 @@ def test_a_model_of_pydantic_is_read() -> None:
     assert StandIn("openai", answer=answer).connect().extract(Product, "Sharp TV").brand == "Sharp"
 
 
+def test_a_field_that_a_validator_rejects_is_asked_for_again_by_itself() -> None:
+    answers = iter(['{"brand": "Shirp", "kind": "tv"}', '{"brand": "Sharp"}'])
+    host = StandIn("openai", answer=lambda prompt, constraint: next(answers))
+    assert host.connect().extract(Product, "Sharp TV", repair=1).kind == "tv"
+    assert list(host.bodies[1]["response_format"]["json_schema"]["schema"]["properties"]) == ["brand"]
+    assert "brand: is not a brand" in host.bodies[1]["messages"][-1]["content"]
+    with pytest.raises(pastalang.Invalid, match="is not a brand"):
+        StandIn("openai", answer=lambda *_: '{"brand": "Shirp", "kind": "tv"}').connect().extract(Product, "Sharp TV")
+
+
 def test_an_answer_that_is_no_object_is_wrapped_for_the_server() -> None:
     host = StandIn("openai", answer=lambda prompt, constraint: '{"value": [1, 2]}')
     assert host.connect().extract(list[int], "one two") == [1, 2]
-
-
-def test_a_text_with_holes_needs_a_server_that_takes_raw_prompts() -> None:
-    with pytest.raises(Unsupported, match=r"needs a server that takes raw prompts \(vLLM, SGLang, llama.cpp\)"):
-        StandIn("openai").connect().run(TRIP, city="Oslo")

@@ -1,0 +1,80 @@
+"""Random programs on servers that fail at random, and on servers that never fail."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pastalang.hosts.checks import check_plan, check_whole
+from pastalang.hosts.errors import HostError, Unsupported
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Plan
+from pastalang.plan.structure import fields_of
+from pastalang.testing import programs
+from pastalang.values.fit import read
+from pastalang.values.paths import place_of
+from tests.hosts.stand_in import StandIn, faults, given_inputs
+
+RAW = ("vllm", "sglang", "llama.cpp")
+KINDS = st.sampled_from((*RAW, "openai"))
+quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def is_refused(plan: Plan, kind: str) -> bool:
+    try:
+        (check_plan if kind in RAW else check_whole)(plan)
+    except Unsupported:
+        return True
+    return False
+
+
+def places_of(plan: Plan) -> set[str]:
+    return {without_numbers(place_of(one.field, (0,) * one.field.count("[]"))) for _, _, one in fields_of(plan)}
+
+
+def without_numbers(place: str) -> str:
+    """The place without the numbers of items and of the document."""
+    return re.sub(r"\[\d+\]", "[]", re.sub(r"^(\[\d+\])+\.?", "", place))
+
+
+@quick
+@given(program=programs(), kind=KINDS, seed=st.integers(0, 10**6))
+def test_faults_end_a_run_with_an_error_that_names_the_value_or_not_at_all(program: Any, kind: str, seed: int) -> None:
+    """What was answered is never asked for again."""
+    plan = build_plan(program.only_template, program)
+    host = StandIn(kind, faults=faults(seed, 400))
+    engine = host.connect(retries=2)
+    try:
+        result = engine.run(program, given_inputs(program))
+    except Unsupported:
+        assert is_refused(plan, kind) and not host.asked and not host.failed
+        return
+    except HostError as problem:
+        assert host.failed and (kind == "openai" or without_numbers(problem.field) in places_of(plan))
+        return
+    assert not is_refused(plan, kind)
+    if plan.output is not None and not result.is_stacked:
+        assert read(result.text, plan.output, dict(plan.types), sources=result.sources).fits
+    assert result.usage.requests == len(host.answered)
+
+
+def test_all_programs_that_are_not_refused_are_answered_by_a_server_that_never_fails() -> None:
+    seen: Counter[str] = Counter()
+
+    @quick
+    @given(program=programs(), kind=KINDS)
+    def answers(program: Any, kind: str) -> None:
+        plan = build_plan(program.only_template, program)
+        if is_refused(plan, kind):
+            seen["refused"] += 1
+            return
+        result = StandIn(kind).connect().run(program, given_inputs(program))
+        seen["answered"] += 1
+        assert {one.path for one in result.fields} <= {one.field for _, _, one in fields_of(plan)}
+
+    answers()
+    assert seen["answered"] >= 0.25 * seen.total(), seen
