@@ -36,6 +36,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from pastalang import __version__
 from pastalang.bulk.documents import Corpus, Document, import_arrow
+from pastalang.bulk.doubts import Doubts
 from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, extractions_of, row_of, without_value
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.errors import FileError, PastaError, TruncationWarning
@@ -65,8 +66,7 @@ class Output(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is written of a row. `columns` of a table are the only ones, in their order; `has_confidence` adds one for
-    each key of the value."""
+    """What is written of a row. `columns` of a table are the only ones; `has_confidence` adds one for each key."""
 
     has_meta: bool = True
     has_confidence: bool = False
@@ -595,6 +595,7 @@ class Totals:
     passes: int = 0
     resumed: int = 0  # rows of earlier processes
     began: float = field(default_factory=time.perf_counter)
+    doubts: Doubts = field(default_factory=Doubts)  # about the rows of this process
 
     @property
     def rows(self) -> int:
@@ -614,6 +615,7 @@ class Totals:
         self.input_tokens += row["_meta"]["input_tokens"]
         self.output_tokens += row["_meta"]["output_tokens"]
         self.passes += row["_meta"]["passes"]
+        self.doubts.add(row)
 
     def add_chunk(self, chunk: Chunk) -> None:
         self.statuses.update(chunk.statuses)
@@ -794,4 +796,5 @@ def summary_of(totals: Totals, job: Job) -> Mapping[str, Any]:
         "documents_per_second": round(rows / max(totals.seconds, 1e-9), 2),
         "resumed": totals.resumed,
         "in_flight": job.in_flight,
+        "doubts": totals.doubts.lines(job.task.plan()),
     }

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
 
 
+_TRAIN: Final = "train the model on 30 rows of your own, about a minute for pasta-mini (pasta label, pasta train)"
+
+
 class OnError(StrEnum):
     ROW = "row"
     STOP = "stop"
@@ -598,6 +601,9 @@ def summary_text(summary: Mapping[str, Any]) -> str:
         lines.append(("resumed", f"after {summary['resumed']:,} rows of an earlier run"))
     if "note" in summary:
         lines.append(("note", summary["note"]))
+    lines += [("doubtful", line) for line in summary["doubts"]]
+    if summary["doubts"]:
+        lines.append(("", f"{_TRAIN}, or name another --model"))
     return _aligned(lines)
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel
 
+import pastalang
 from pastalang.bulk.documents import open_documents
 from pastalang.bulk.report import read_rows
 from pastalang.bulk.rows import Origin, task_of_type
@@ -306,3 +307,27 @@ def test_rows_that_were_committed_and_are_gone_are_reported(tmp_path: Path) -> N
         run(source, out, is_stopped=iter([False] * 5 + [True] * 50).__next__)
     (tmp_path / "out.jsonl.run" / "000001.jsonl").unlink()
     assert "000001.jsonl is gone, with rows that were committed" in refused(source, out)
+
+
+def test_a_run_says_what_is_doubtful_about_its_rows() -> None:
+    program = pastalang.compile(
+        'template t(text: text)\nuser """{text}"""\nassistant json {\n  kind: "a" | "b" | "c"\n  day: date\n'
+        "  note: string(max=9)\n  size: integer(0..9)\n}"
+    )
+    plan, doubts = pastalang.build_plan(program.only_template, program), Totals().doubts
+
+    def add(number: int, *, day: str, note: str) -> None:
+        sure = [{"field": "kind", "confidence": 0.35}, {"field": "size", "confidence": 0.3}]
+        doubts.add({"value": {"kind": "a", "day": day, "note": note, "size": number % 3}, "_fields": sure})
+
+    for number in range(9):
+        add(number, day="2024-05-01", note=f"note {number}")
+    assert doubts.lines(plan) == []
+    add(9, day="3333-03-03", note="fluententententent")
+    add(10, day="2452-01-01", note="Minminmin min min min min min")
+    assert doubts.lines(plan) == [
+        'kind: all 11 rows have "a"',
+        "note: 2 of 11 rows repeat themselves",
+        "day: 2 of 11 rows have an impossible date",
+        "kind: its mean confidence, 0.35, is that of a blind choice of 3",
+    ]
