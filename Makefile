@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop demo examples test test-long invariants fuzz holes mutants conformance corpus-update recorded-update speed-update families pythons package format lint types imports check clean
+.PHONY: help install develop demo examples test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons package format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,13 @@ holes: develop ## let hostile models write 100,000 values, and 36,000 of types d
 
 mutants: develop ## put one wrong line after another into a copy of the project, and see that a test finds it
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=ci $(BIN)/python -m tests.mutants
+
+clients: ## install every client of the server as it is published, and try each on a server (npm for that of Node)
+	$(PYTHON) -m venv .venvs/clients
+	.venvs/clients/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	.venvs/clients/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[clients]'
+	npm install --silent --prefix .venvs/clients/node openai || echo "npm is not installed: the client for Node is skipped"
+	PASTALANG_NODE_CLIENTS=.venvs/clients/node OMP_NUM_THREADS=1 .venvs/clients/bin/python -m pytest -q tests/serve/test_clients.py
 
 conformance: develop ## check every schema of two public suites (PASTALANG_SCHEMA_DATA names their folder)
 	@test -n "$$PASTALANG_SCHEMA_DATA" || { echo "PASTALANG_SCHEMA_DATA names the folder with the suites: PASTALANG_SCHEMA_DATA=FOLDER make conformance"; exit 1; }
