@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
 
 
-_TRAIN: Final = "train the model on 30 rows of your own, about a minute for pasta-mini (pasta label, pasta train)"
+_TRAIN: Final = "see pasta try; train the model on 30 rows, about a minute for pasta-mini"
 
 
 class OnError(StrEnum):

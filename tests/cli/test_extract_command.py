@@ -77,6 +77,29 @@ def rows(path: str) -> list[Any]:
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
 
 
+def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
+    assert run(TYPE, "docs.jsonl", "--model", model, "-o", "all.jsonl").exit_code == 0
+    values = [row["value"] for row in rows("all.jsonl")]
+    labelled = [
+        {"text": f"note {number}", "value": {"kind": value["kind"], "urgent": not value["urgent"]}}
+        for number, value in enumerate(values)
+    ]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled), encoding="utf-8")
+    result = CliRunner().invoke(build_app({"try"}), ["try", TYPE, "rows.jsonl", "--model", str(model), "--json"])
+    assert result.exit_code == 0, result.stderr
+    kind, urgent = json.loads(result.stdout)["fields"]
+    assert (kind["field"], kind["rows"], kind["parallel"]) == ("kind", 6, 6) and kind["confidence_of_wrong"] is None
+    assert urgent["parallel"] == 0 and ("train on 30 rows" in urgent["advice"] or "sequential" in urgent["advice"])
+    plain = CliRunner().invoke(build_app({"try"}), ["try", TYPE, "rows.jsonl", "--model", str(model)])
+    assert "6 rows" in plain.stdout and "kind" in plain.stdout and "6/6" in plain.stdout
+    Path("rows.jsonl").write_text('{"text": "x"}\n', encoding="utf-8")
+    wrong = CliRunner().invoke(build_app({"try"}), ["try", TYPE, "rows.jsonl", "--model", str(model)])
+    assert (
+        wrong.exit_code == 1
+        and "rows.jsonl:1: a row is an object with the inputs and the right `value`" in wrong.stderr
+    )
+
+
 def test_rows_below_the_least_confidence_have_a_status_of_their_own(model: Path) -> None:
     found = run(TYPE, "docs.jsonl", "--model", model, "-o", "all.jsonl")
     sure = sorted(min(one["confidence"] for one in row["_fields"]) for row in rows("all.jsonl"))
