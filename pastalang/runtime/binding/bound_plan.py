@@ -11,7 +11,7 @@ import numpy as np
 
 from pastalang.plan.build import with_history
 from pastalang.plan.machine import Machine
-from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
+from pastalang.plan.plan import Branch, BranchId, Form, Hole, InputText, Join, Place, Plan, Text, TurnStart
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.program import Role
 from pastalang.program.types import Anything, Drafts, Null, Regex, String
@@ -54,7 +54,7 @@ class BoundPlan:
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
-        """A plan that begins with something else than a turn is no chat: nothing is written around its answer."""
+        """A plan that begins with text outside of a turn is no chat: nothing is written around its answer."""
         starts = {
             segment.index: segment.role
             for branch in self.plan.branches
@@ -63,7 +63,7 @@ class BoundPlan:
         }
         if not starts:
             return ()
-        if not isinstance(self.plan.branches[0].segments[0], TurnStart):
+        if isinstance(self.plan.branches[0].segments[0], Text | InputText):
             return (Turn("", ""),) * len(starts)
         return turns_of(self.encoder.tokenizer, [starts[index] for index in sorted(starts)], thinks=self._thinks)
 
