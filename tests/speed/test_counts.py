@@ -121,7 +121,10 @@ RUNS = (one_title, sixteen_titles, every_kind_of_value, one_after_another, draft
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.__name__)
-def test_a_run_does_no_more_than_it_did(run: Callable[[], list[Any]], record_property: Any) -> None:
+def test_a_run_does_no_more_than_it_did(
+    run: Callable[[], list[Any]], record_property: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pastalang.Engine, "checks_passes", False)  # only tests check them
     run()  # once before, so that tables and masks that are kept are there
     found = asdict(counts_of(run))
     record = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
