@@ -132,27 +132,9 @@ class GrammarState(PositionedState[_Position]):
         return b"".join(self._guide.seam.tokens.text(token) or b"" for token in tokens)
 
     def _value_mask(self) -> TokenMask:
-        if forced_ending := self._forced_ending():
-            return mask_of(self._guide.seam.tokens.size, forced_ending[:1])
         if self._mask is None:
             self._mask = self._free_mask()
         return self._mask
-
-    def _forced_ending(self) -> tuple[int, ...]:
-        """The ending that the value must follow, because nothing longer fits; otherwise empty."""
-        ending = self._position.ending or ()
-        return ending if len(ending) >= self._position.remaining else ()
-
-    def _limit_excludes_tokens(self) -> bool:
-        """Whether only the limit forces the ending. It uses a copy of the matcher, which may fail here."""
-        forced_ending = self._forced_ending()
-        if not forced_ending:
-            return False
-        matcher, was_stuck = self._current(), self._is_stuck
-        self._matcher = matcher.copy()
-        free = self._free_mask()
-        self._matcher, self._is_stuck = matcher, was_stuck
-        return bool((free & ~mask_of(self._guide.seam.tokens.size, forced_ending[:1])).any())
 
     def _free_mask(self) -> TokenMask:
         limit, limits = self._open_limit(), self._guide.string_limits
@@ -327,11 +309,7 @@ class GrammarState(PositionedState[_Position]):
                 raise ValueError(f"token {token} ({piece!r}) is not allowed here")
             token = plain
         limit, limits = self._open_limit(), self._guide.string_limits
-        is_truncated = (
-            self.truncated
-            or (limit is not None and limits is not None and limits.closes(limit))
-            or self._limit_excludes_tokens()
-        )
+        is_truncated = self.truncated or (limit is not None and limits is not None and limits.closes(limit))
         position, kept = self._after(token)
         self._mask = None
         return self._accept(replace(position, truncated=True) if is_truncated else position, kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pastalang.plan.plan import Form
@@ -9,7 +11,7 @@ from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import MachineState, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.machine_guide import MachineGuide
-from pastalang.runtime.constraints.masks import mask_of, tokens_of
+from pastalang.runtime.constraints.masks import allows, mask_of, tokens_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
@@ -127,3 +129,33 @@ def test_the_ending_of_a_value_of_several_kinds_is_the_shortest_of_theirs() -> N
     guide = compile_guide(kinds, form=Form.JSON, follow=",", vocabulary=TOKENS)
     assert guide.shortest == len("null")
     assert bytes(tokens_of(guide.start(max_tokens=4).allowed()).tolist()) == b"n"
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        (t.Array(t.Integer(minimum=0, maximum=9), max_items=3), [1, 2, 3]),
+        (t.Array(t.Union((t.Literal("new"), t.Literal("old"))), max_items=2), ["new", "old"]),
+        (t.Map(t.Boolean(), max_items=1), {"key": True}),
+        (t.Array(t.String(min_chars=2), max_items=2), ["ab", "cd"]),
+    ],
+)
+def test_a_value_that_fills_its_limit_is_not_cut(type: t.Type, value: object) -> None:
+    text = json.dumps(value)
+    for limit in (len(text), len(text) + 1):
+        state = compile_guide(type, form=Form.JSON, follow=",", vocabulary=TOKENS).start(max_tokens=limit)
+        for byte in text.encode():
+            assert allows(state.allowed(), byte), f"{state.text!r} cannot go on with {chr(byte)!r}"
+            state.advance(byte)
+        assert (state.text, state.is_finished, state.truncated) == (text, True, False)
+
+
+def test_a_value_that_goes_on_behind_its_limit_is_closed_there_and_cut() -> None:
+    guide = compile_guide(
+        t.Array(t.Integer(minimum=0, maximum=9), max_items=3), form=Form.JSON, follow=",", vocabulary=TOKENS
+    )
+    state = guide.start(max_tokens=7)
+    for byte in b"[1, 2,":
+        assert not state.is_finished
+        state.advance(byte)
+    assert (state.text, state.is_finished, state.truncated) == ("[1, 2]", True, True)
