@@ -17,9 +17,9 @@ from pastalang.bulk.compare import (
     compare,
 )
 from pastalang.bulk.rows import task_of_type
+from pastalang.errors import BadInputs
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 

@@ -17,8 +17,7 @@ from pyarrow import parquet
 
 from pastalang.bulk import documents
 from pastalang.bulk.documents import BadDocument, Columns, open_documents
-from pastalang.errors import FileError
-from pastalang.runtime.errors import TooLong
+from pastalang.errors import FileError, TooLong
 
 TEXT = Columns()
 

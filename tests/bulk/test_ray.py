@@ -23,8 +23,8 @@ from pastalang.bulk.documents import open_documents
 from pastalang.bulk.pool import rows_of_pool
 from pastalang.bulk.rows import Origin, task_of_type
 from pastalang.bulk.run import Job, Ledger, Totals, fingerprint_of, output_for, run_job
+from pastalang.errors import BadInputs
 from pastalang.ray import LOCAL, RayWorkers
-from pastalang.runtime.errors import BadInputs
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.bulk.test_long_runs import MODULE, ROOT, committed, documents, same
 from tests.bulk.test_runs import rows

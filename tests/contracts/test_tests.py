@@ -12,11 +12,17 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "pastalang"
 
-PUBLIC = {"pastalang", "pastalang.testing", "pastalang.testing.byte_tokenizer", "pastalang.testing.fakes"}
+PUBLIC = {
+    "pastalang",
+    "pastalang.errors",
+    "pastalang.testing",
+    "pastalang.testing.byte_tokenizer",
+    "pastalang.testing.fakes",
+}
 
 # Whoever gets a tenth below a number writes the new one here.
 MOST_LINES = 47_000
-MOST_INTERNAL_MODULES = 201
+MOST_INTERNAL_MODULES = 200
 SLACK = 0.9
 
 

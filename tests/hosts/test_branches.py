@@ -11,10 +11,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 import pastalang
-from pastalang.errors import PastaError
-from pastalang.hosts.errors import HostError
-from pastalang.runtime.answer import answers_of
-from pastalang.runtime.scheduler.transcript import WrittenLoop, WrittenValue
+from pastalang.errors import HostError, PastaError
 from tests.hosts.stand_in import StandIn
 
 KINDS = ("vllm", "sglang", "llama.cpp")
@@ -84,24 +81,6 @@ def test_branches_of_a_text_do_not_see_one_another_until_they_are_joined() -> No
     assert "Soup." not in by_end["Sights: "] and "Tower." not in by_end["Food: "]
     assert by_end["In short: "].endswith("Soup.Tower.In short: "), "what is joined stands where it is seen"
     assert all(body["stop"] == ["\n"] for body in host.bodies)
-
-
-def test_an_object_that_begins_an_item_is_of_that_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it quotes what its own item has written, as in the model's process."""
-    runs: list[Any] = []
-    monkeypatch.setattr("pastalang.hosts.engine.answers_of", lambda run, **_: runs.append(run) or answers_of(run))
-    program = '''template t(x: text)
-user """{x}"""
-assistant text """
-{fork fact (2)}
-{a: { name: string(max=4) }}
-{end}
-"""
-'''
-    StandIn().connect().run(pastalang.compile(program), x="y")
-    [loop] = [one for one in runs[0].root.written if isinstance(one, WrittenLoop)]
-    begun = [one.items for item in loop.items for one in item if isinstance(one, WrittenValue)]
-    assert begun == [(0,), (1,)]
 
 
 def test_a_list_goes_on_until_the_model_stops_it_and_its_fields_are_asked_for_together() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang.hosts.errors import Unsupported
+from pastalang.errors import Unsupported
 from tests.hosts.stand_in import StandIn
 from tests.hosts.test_branches import PRODUCT
 

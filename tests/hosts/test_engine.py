@@ -11,8 +11,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 import pastalang
-from pastalang.errors import PastaError, TruncationWarning
-from pastalang.hosts.errors import Unsupported
+from pastalang.errors import PastaError, TruncationWarning, Unsupported
 from tests.hosts.stand_in import StandIn
 from tests.hosts.test_branches import PRODUCT
 

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pastalang.errors import HostError, Unsupported
 from pastalang.hosts.checks import check_plan, check_whole
-from pastalang.hosts.errors import HostError, Unsupported
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import fields_of

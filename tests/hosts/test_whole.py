@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang.hosts.errors import HostError
+from pastalang.errors import HostError
 from tests.hosts.stand_in import StandIn
 from tests.hosts.test_branches import PRODUCT, Product
 

@@ -17,7 +17,6 @@ import uvicorn
 from pastalang.runtime.engine import Engine
 from pastalang.serve.app import make_app
 from pastalang.serve.server import config_of
-from pastalang.serve.service import Service
 from pastalang.serve.settings import Settings
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
@@ -34,8 +33,8 @@ def engine(*, model: FakeModel | None = None, cells: int = 1 << 14) -> Engine:
 @asynccontextmanager
 async def serving(
     made: Engine | None = None, *, programs: Path | None = None, **settings: Any
-) -> AsyncIterator[tuple[httpx.AsyncClient, Service]]:
-    """A client of an application in this event loop. Nothing is left in the engine at the end."""
+) -> AsyncIterator[tuple[httpx.AsyncClient, Any]]:
+    """A client of an application in this event loop, and its service. Nothing is left in the engine at the end."""
     made = made or engine()
     app = make_app(made, Settings(name="toy", programs=programs, drain=0.1, **settings))
     async with app.router.lifespan_context(app):
