@@ -14,6 +14,11 @@ LISTS = pastalang.compile(
     'template t(title: text)\nuser """\n{title}\n"""\nassistant json {\n  rows: [{ a: string(max=6) }](3..12)\n}\n'
 )
 SMALL = pastalang.compile('template t(title: text)\nuser """\n{title}\n"""\nassistant json { stars: integer(1..5) }\n')
+FIELDS = pastalang.compile(
+    'template t(title: text)\nuser """\n{title}\n"""\nassistant json {\n'
+    + "\n".join(f"  f{number}: string(max=12)" for number in range(6))
+    + "\n}\n"
+)
 TIGHT = 330  # cells: the third request is preempted
 PLENTY = 1 << 12
 
@@ -26,7 +31,9 @@ def engine_of(cells: int, *, limits: Limits | None = None) -> tuple[Engine, Fake
 
 def run(engine: Engine, letters: str, program: pastalang.Program = LISTS) -> list[str]:
     """The answers to requests with a letter each."""
-    found = engine.batch(program, [{"title": letter * 4} for letter in letters], sampling=Sampling(temperature=1.0))
+    found = engine.batch(
+        program, [{"title": letter * 4} for letter in letters], sampling=Sampling(temperature=1.0), on_truncated="keep"
+    )
     assert all(isinstance(one, Result) for one in found), found
     engine.check_integrity()
     return [one.text for one in found if isinstance(one, Result)]
@@ -55,6 +62,14 @@ def test_preempted_requests_come_again_in_the_order_in_which_they_came_first() -
     engine, model = engine_of(TIGHT)
     run(engine, "ABCDE")
     assert starts(model, "ABCDE") == "ABCCDE", "a preempted request comes back before newer ones begin"
+
+
+@pytest.mark.parametrize("cells", [104, 118, 136])
+def test_a_request_alone_begins_only_the_branches_that_it_has_room_for(cells: int) -> None:
+    """It would have to start again if all of them began at once."""
+    engine, model = engine_of(cells)
+    assert run(engine, "A", FIELDS) == run(engine_of(PLENTY)[0], "A", FIELDS)
+    assert starts(model, "A") == "A"
 
 
 @pytest.mark.parametrize("cells", [TIGHT, 300, 230])
