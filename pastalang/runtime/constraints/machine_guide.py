@@ -263,18 +263,18 @@ class MachineGuideState(PositionedState[_Position]):
             if piece is None or not piece.startswith(rest) or not self._has_room:
                 raise ValueError(f"token {token} ({piece!r}) is not allowed here")
             piece = piece[len(rest) :]
-            found = self._after(tokens.ids.get(piece), piece)
+            found = self._after(tokens.ids.get(piece), piece, taken)
         else:
-            found = self._after(token, piece)
+            found = self._after(token, piece, taken)
         is_whole = found.end is None or found.end == len(found.raw)
-        return self._accept(replace(found, taken=taken), is_whole and token not in tokens.vocabulary.ends)
+        return self._accept(found, is_whole and token not in tokens.vocabulary.ends)
 
-    def _after(self, token: int | None, piece: bytes | None) -> _Position:
+    def _after(self, token: int | None, piece: bytes | None, taken: tuple[int, ...]) -> _Position:
         position, machine, seam = self._position, self._guide.machine, self._guide.seam
         if piece is None:
             if token not in seam.tokens.vocabulary.ends or seam.follow or not machine.accepts(position.state):
                 raise ValueError(f"token {token} is not allowed here")
-            return replace(position, end=len(position.raw), remaining=position.remaining - 1)
+            return replace(position, end=len(position.raw), remaining=position.remaining - 1, taken=taken)
         raw = position.raw + piece
         possible_ends = tuple(start for start in position.possible_ends if seam.agrees(raw[start:]))
         state = position.state
@@ -285,27 +285,29 @@ class MachineGuideState(PositionedState[_Position]):
             if following is None:
                 if not possible_ends:
                     raise ValueError(f"token {token} ({piece!r}) is not allowed here")
-                return self._ended(raw, state, possible_ends[-1], cut=False)
+                return self._ended(raw, state, taken, possible_ends[-1], cut=False)
             state = following
             if trim := machine.stop_bytes(state):
-                return self._ended(raw, state, at + 1 - trim, cut=False)
+                return self._ended(raw, state, taken, at + 1 - trim, cut=False)
         if not machine.can_continue(state) and machine.accepts(state):
-            return self._ended(raw, state, len(raw), cut=self._was_cut(open_end=False))
+            return self._ended(raw, state, taken, len(raw), cut=self._was_cut(open_end=False))
         remaining = position.remaining - 1
         if remaining == 0:
             end = len(raw) if machine.accepts(state) else possible_ends[-1]
-            return self._ended(raw, state, end, cut=self._was_cut(open_end=end == len(raw)))
+            return self._ended(raw, state, taken, end, cut=self._was_cut(open_end=end == len(raw)))
         forced_ending = self._forced_ending()
         plan = forced_ending[1:] if forced_ending[:1] == (token,) else ()
         return _Position(
             raw=raw, remaining=remaining, truncated=position.truncated, state=state, possible_ends=possible_ends,
-            plan=plan,
+            plan=plan, taken=taken,
         )  # fmt: skip
 
-    def _ended(self, raw: bytes, state: MachineState, end: int, *, cut: bool) -> _Position:
+    def _ended(self, raw: bytes, state: MachineState, taken: tuple[int, ...], end: int, *, cut: bool) -> _Position:
         position = self._position
         truncated = position.truncated or cut
-        return _Position(raw=raw, remaining=position.remaining - 1, end=end, truncated=truncated, state=state)
+        return _Position(
+            raw=raw, remaining=position.remaining - 1, end=end, truncated=truncated, state=state, taken=taken
+        )
 
     def _was_cut(self, *, open_end: bool) -> bool:
         """Whether the limit ended the value, which could have continued."""
