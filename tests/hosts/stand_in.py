@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from pastalang.hosts.engine import RemoteEngine, connect
+import pastalang
 from pastalang.program.program import ListOf, Program
 from pastalang.program.regex import Chars, Choice, Repetition, Sequence, parse_regex
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -72,7 +72,7 @@ def _instance(schema: Any, root: Any) -> Any:
         case "array":
             return [_instance(schema["items"], root)] * max(1, schema.get("minItems", 0))
         case "integer" | "number":
-            return int(schema.get("minimum", schema.get("exclusiveMinimum", 4)))
+            return int(schema.get("minimum", schema.get("exclusiveMinimum", 4))) + ("not" in schema)
         case "boolean":
             return True
         case "null":
@@ -96,11 +96,11 @@ class StandIn:
     log_probability: float = -0.25
     failed: int = 0
 
-    def connect(self, **options: Any) -> RemoteEngine:
+    def connect(self, **options: Any) -> pastalang.RemoteEngine:
         options = {"retries": 8, **options}
         if self.kind == "sglang":  # which does not show its chat template
             options["tokenizer"] = byte_tokenizer(chat_template=TEMPLATE)
-        engine = connect("http://host:8000/v1#m", transport=httpx.MockTransport(self.handle), **options)
+        engine = pastalang.connect("http://host:8000/v1#m", transport=httpx.MockTransport(self.handle), **options)
         engine._transport.patience = type(engine._transport.patience)(
             timeout=5, deadline=options.get("deadline"), retries=options["retries"], wait=0.001, longest_wait=0.002
         )
@@ -182,7 +182,10 @@ def _options_of(grammar: str | None) -> Any:
     if grammar is None:
         return None
     options = [json.loads(one) for one in re.findall(r'"(?:[^"\\]|\\.)*"', grammar)]
-    return {"choice": options} if options else {"regex": ".*"}
+    if options:
+        return {"choice": options}
+    characters = re.sub(r"\\U(.{8})", lambda found: chr(int(found[1], 16)), grammar.removeprefix("root ::= "))
+    return {"regex": characters.replace(" ", "")}
 
 
 def faults(seed: int, count: int) -> Iterator[Any]:

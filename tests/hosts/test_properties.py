@@ -38,7 +38,7 @@ def places_of(plan: Plan) -> set[str]:
 
 def without_numbers(place: str) -> str:
     """The place without the numbers of items and of the document."""
-    return re.sub(r"\[\d+\]", "[]", re.sub(r"^(\[\d+\])+\.?", "", place))
+    return re.sub(r"\[\d+\]", "[]", re.sub(r"^(\[\d+\])+\.?", "", place)) or "answer"
 
 
 @quick
@@ -77,4 +77,4 @@ def test_all_programs_that_are_not_refused_are_answered_by_a_server_that_never_f
         assert {one.path for one in result.fields} <= {one.field for _, _, one in fields_of(plan)}
 
     answers()
-    assert seen["answered"] >= 0.25 * seen.total(), seen
+    assert seen["answered"] >= 0.3 * seen.total(), seen
