@@ -30,7 +30,7 @@ ENTRIES = (
     Entry("plan", "pastalang.cli.plan", "Show what is decoded at the same time, and what it costs."),
     Entry("run", "pastalang.cli.run", "Run a program with a model."),
     Entry("extract", "pastalang.cli.extract", "Extract rows from many documents; a run can be resumed."),
-    Entry("try", "pastalang.cli.try_model", "Show how a model does on a few labelled rows, and what to change."),
+    Entry("try", "pastalang.cli.try_model", "Show how a model does on a few labelled rows."),
     Entry("serve", "pastalang.cli.serve", "Serve a model over HTTP, for clients of OpenAI."),
     Entry("report", "pastalang.cli.extract", "Show the rows of a bulk run as one HTML page."),
     Entry("models", "pastalang.cli.models", "List the models of this machine and its default one."),

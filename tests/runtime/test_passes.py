@@ -15,15 +15,15 @@ LIST_OF_ENDS = pastalang.compile('''
 template t()
 user """Go."""
 assistant text """
-{fork tip (2..4)}{n}. {line: string(max=4)}{end}# {last: string(max=4)}
+{fork tip (2..4)}{n}. {line: string(max=4, min_chars=0)}{end}# {last: string(max=4, min_chars=0)}
 """
 ''')
 FORK_BEHIND_AN_END = pastalang.compile('''
 template t(title: text)
 user """Go."""
 assistant text """
-Say {line: string(max=4)}{title}{async aside}{word: "a" | "b"}{end}
-{sync}so {last: string(max=4)}
+Say {line: string(max=4, min_chars=0)}{title}{async aside}{word: "a" | "b"}{end}
+{sync}so {last: string(max=4, min_chars=0)}
 """
 ''')
 KNOWN_AT_ONCE = pastalang.compile('''
@@ -41,7 +41,7 @@ user """Go."""
 assistant text """
 {fork item (2..2)}- {async aside}{title}{end}, {sync}then
 {end}
-{last: string(max=4)}
+{last: string(max=4, min_chars=0)}
 """
 ''')
 WAITS_FOR_WHAT_IS_WRITTEN_BEHIND_IT = pastalang.compile('''

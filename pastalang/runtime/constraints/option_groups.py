@@ -28,13 +28,13 @@ from pastalang.runtime.constraints.tokens import Ints
 class OptionGroups:
     """`tokens` are the allowed ones, ascending, and `groups` the number of the group of each.
 
-    `is_closed`: for each group, whether only options are possible after it. After others, a value such as a text may
-    follow, so what they decide is a token and no option.
+    `decides`: for each group, whether it leaves one option and nothing else. After others, several options or a value
+    such as a text may follow, and which it is depends on the token.
     """
 
     tokens: Ints
     groups: Ints
-    is_closed: Flags
+    decides: Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def _grouped(
     numbers = {one: number for number, one in enumerate(dict.fromkeys(left))}
     if len(numbers) == len(left):
         return None
-    is_closed = np.array([not one.others and one.token < 0 for one in numbers], dtype=np.bool_)
-    return OptionGroups(tokens, np.array([numbers[one] for one in left], dtype=np.int64), is_closed)
+    decides = np.array([one.high - one.low == 1 and not one.others for one in numbers], dtype=np.bool_)
+    return OptionGroups(tokens, np.array([numbers[one] for one in left], dtype=np.int64), decides)
 
 
 def _left_after(

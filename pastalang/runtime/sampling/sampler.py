@@ -185,7 +185,7 @@ def _penalised(scores: torch.Tensor, penalty: float) -> torch.Tensor:
 
 class _Chosen(NamedTuple):
     column: int
-    log_probability: float  # of all options that it leaves; of its token, if it leaves other values too
+    log_probability: float  # of the option, in all its spellings, if it decides for one; of its token otherwise
 
 
 def _chosen(candidates: Candidates, requests: Sequence[SampleRequest]) -> dict[int, _Chosen]:
@@ -224,7 +224,7 @@ def _choose(logits: Floats, options: OptionGroups, request: SampleRequest, colum
         likeliest = np.bincount(groups, np.exp(scores - scores.max())).argmax()
         at = int(np.where(groups == likeliest, scores, -np.inf).argmax())
     shares = np.exp(logits - peak)
-    share = shares[groups == groups[at]].sum() if options.is_closed[groups[at]] else shares[at]
+    share = shares[groups == groups[at]].sum() if options.decides[groups[at]] else shares[at]
     return _Chosen(int(columns[at]), float(np.log(share / shares.sum())) if share < shares.sum() else 0.0)
 
 
