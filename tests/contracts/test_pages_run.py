@@ -9,8 +9,10 @@ import ast
 import contextlib
 import io
 import json
+import logging
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "invoice.schema.json").write_text(json.dumps(schema, default=float), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """A page may switch the log on. The tests after it get it as it was."""
+    loggers = [logging.getLogger(), logging.getLogger("pastalang")]
+    levels = [one.level for one in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

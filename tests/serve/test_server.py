@@ -562,7 +562,7 @@ def test_the_log_has_each_request_when_it_has_ended_and_not_what_it_said(caplog:
             with caplog.at_level("INFO", "pastalang.serve"):
                 async with client.stream("POST", "/v1/chat/completions", json=chat("secret", stream=True)) as answer:
                     assert answer.status_code == 200
-        [line] = [one.__dict__ for one in caplog.records]
+        [line] = [one.__dict__ for one in caplog.records if one.name == "pastalang.serve"]
         assert line["endpoint"] == "/v1/chat/completions" and line["status"] == 200
         assert "secret" not in caplog.text
 
