@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
-    from pastalang.bulk.rows import aextract_many as aextract_many
-    from pastalang.bulk.rows import extract_many as extract_many
+    from pastalang.bulk.many import aextract_many as aextract_many
+    from pastalang.bulk.many import extract_many as extract_many
     from pastalang.compiler import check_path as check_path
     from pastalang.compiler import check_source as check_source
     from pastalang.compiler import compile as compile
@@ -90,8 +90,8 @@ _HOMES = {
     "compile": "pastalang.compiler",
     "load": "pastalang.compiler",
     "Extraction": "pastalang.runtime.result",
-    "aextract_many": "pastalang.bulk.rows",
-    "extract_many": "pastalang.bulk.rows",
+    "aextract_many": "pastalang.bulk.many",
+    "extract_many": "pastalang.bulk.many",
     "aextract": "pastalang.extraction",
     "extract": "pastalang.extraction",
     "from_model": "pastalang.interop",

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pastalang.bulk.documents import Document, records_of
-from pastalang.bulk.rows import Task, extractions_of
+from pastalang.bulk.rows import Task, extractions_of, text_of_id
 from pastalang.errors import PastaError, TruncationWarning
 from pastalang.plan.plan import Hole, Mode
 from pastalang.plan.structure import walk_plan
@@ -181,7 +181,7 @@ def _figures(pairs: Sequence[_Pair]) -> dict[Pattern, _Figures]:
                 if not found.differing or found.differing[-1] is not pair:
                     found.differing.append(pair)
                 if len(found.examples) < _EXAMPLES:
-                    name = pair.document.id or pair.document.origin
+                    name = text_of_id(pair.document.id) or pair.document.origin
                     found.examples.append(Example(name, _short(one), _short(other)))
     return figures
 

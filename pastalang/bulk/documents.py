@@ -35,6 +35,7 @@ from pastalang.runtime.errors import TooLong
 from pastalang.values.describe import counted
 
 Record: TypeAlias = Mapping[str, object]
+Id: TypeAlias = str | int  # dates, UUIDs and fractions are texts
 
 ID: Final = "id"  # the column of the id, if the caller names none
 
@@ -58,7 +59,7 @@ class Document:
     """`record` has its texts by column. `origin` is the file and the row; `error` says why it could not be read."""
 
     record: Record
-    id: str | None = None
+    id: Id | None = None
     origin: str = ""
     error: PastaError | None = None
 
@@ -125,7 +126,7 @@ def document_of(given: Any, columns: Columns, origin: str, *, id: str | None = N
             record = {name: getattr(given, name) for name in columns.all if hasattr(given, name)}
     found = record.get(columns.id or ID)
     if isinstance(found, _IDS) and not isinstance(found, bool) and not (isinstance(found, float) and math.isnan(found)):
-        return Document(record, in_utf8(str(found)), origin)
+        return Document(record, found if type(found) is int else in_utf8(str(found)), origin)
     if found is None and columns.id is None:
         return Document(record, id, origin)
     return Document(record, id, origin, BadDocument(f"{origin}: its id, `{columns.id or ID}`, is {_kind(found)}"))

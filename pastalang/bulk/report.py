@@ -25,7 +25,7 @@ from typing import Any, Final, TextIO
 
 from pastalang.bulk.compare import Comparison
 from pastalang.bulk.documents import MAX_BYTES, Columns, Corpus, Document, import_arrow, open_documents
-from pastalang.bulk.rows import STATUSES, Row
+from pastalang.bulk.rows import STATUSES, Row, text_of_id
 from pastalang.bulk.run import RunRefused, check_version
 from pastalang.errors import FileError
 from pastalang.runtime.answer_html import hue, stretches
@@ -100,9 +100,11 @@ def with_documents(rows: Iterator[Row], documents: Iterator[Document]) -> Iterat
     """Each row with its document. Raises `FileError` at the first that is not that of its row."""
     for number, row in enumerate(rows, start=1):
         document = next(documents, None)
-        if document is None or (row["id"] or None) != (document.id or None):
-            there = "there is none" if document is None else f"it has the id {document.id or 'null'}"
-            raise FileError(f"row {number:,}, with the id {row['id'] or 'null'}, is not of the document there: {there}")
+        if document is None or (text_of_id(row["id"]) or None) != (text_of_id(document.id) or None):
+            there = "there is none" if document is None else f"it has the id {text_of_id(document.id) or 'null'}"
+            raise FileError(
+                f"row {number:,}, with the id {text_of_id(row['id']) or 'null'}, is not of the document there: {there}"
+            )
         yield row, document
 
 
@@ -418,7 +420,7 @@ def _entry(row: Row, texts: Iterable[tuple[str, str]], found: Sequence[FieldOfRo
     shown = [one for one in found if not one.is_group]
     meta = row["_meta"]
     return [
-        row["id"],
+        text_of_id(row["id"]),
         _short(row["_error"]) if row["_error"] else None,
         [
             [column, _marked(text, [(one, at) for at, one in enumerate(shown) if one.source == column])]

@@ -2,55 +2,42 @@
 
 task            what is asked of every document: a program, the type of its values, and the texts that it reads
 rows            every document has exactly one, in its place; the same whatever runs next to it, except for its time
-extract_many    one call from a type and any number of documents to their values
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections import deque
 from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import aclosing
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pastalang import __version__
-from pastalang.bulk.documents import BadDocument, Columns, Document, Record, in_utf8, records_of
+from pastalang.bulk.documents import BadDocument, Columns, Document, Id, Record, in_utf8
 from pastalang.errors import InputError, PastaError
-from pastalang.extraction import is_engine, shared_engine
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.serialise import fingerprint
-from pastalang.program.program import Input, InputKind, OneOf, Program
+from pastalang.program.program import Input, InputKind, JsonBody, OneOf, Program
+from pastalang.program.types import Object
 from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.call import (
-    EXTRACT_DEFAULTS,
-    IN_FLIGHT,
-    ExtractOptions,
-    check_in_flight,
-    shows_options,
     template_of,
 )  # fmt: skip
 from pastalang.runtime.errors import BadInputs, RunError, TooLong
-from pastalang.runtime.models.choice import default_model, revision_of
+from pastalang.runtime.models.choice import revision_of
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName
 from pastalang.runtime.question import Question, question_about
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.result import Extraction, Result, Status
 from pastalang.values.json import JsonValue, write_json
-from pastalang.values.pydantic.from_core import json_of, name_of_type
+from pastalang.values.pydantic.from_core import json_of
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
@@ -89,6 +76,10 @@ class Task:
             tuple(column for _, is_needed, columns in parts if not is_needed for column in columns),
             self.id,
         )
+
+    @property
+    def is_stacked(self) -> bool:
+        return any(one.each for one in self.inputs)
 
     def plan(self, mode: Mode | None = None) -> Plan:
         """The plan in the mode of the task, or in another one. Raises `PlanError`."""
@@ -138,6 +129,13 @@ class Task:
             elif one.default is None:
                 has_it = columns[0] in record
                 raise BadDocument(f"`{columns[0]}` is null" if has_it else f"it has no `{columns[0]}`")
+
+
+def object_of(task: Task) -> Object | None:
+    """The type of the values, if they are objects."""
+    body = template_of(task.program, task.template).messages[-1].body
+    is_one = isinstance(body, JsonBody) and isinstance(body.type, Object) and not task.is_stacked
+    return body.type if is_one else None  # type: ignore[union-attr,return-value]
 
 
 def task_of_type(
@@ -287,7 +285,7 @@ def extractions_of(
 
 def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origin) -> Row:
     """The row of a document: its value, its status, where the value comes from, and what it cost."""
-    value, misfit = _value_of(found, task)
+    value, misfit = value_of(found, task)
     doubt = _doubt(found, task.min_confidence) if found.status == "ok" else None
     problem = misfit or found.problem or doubt
     usage = found.usage
@@ -319,12 +317,16 @@ def _doubt(found: Extraction[Any], least: float) -> str | None:
     return f"the confidence of `{field.where}` is {field.confidence:.{_DIGITS}f}, below {least:g}"
 
 
+def text_of_id(id: Id | None) -> str | None:
+    return None if id is None else str(id)
+
+
 def without_value(row: Row, document: Document, misfit: str) -> Row:
     """The row, with the reason why its value cannot be written in place of the value."""
     return {**row, "value": None, "_status": "error", "_error": in_utf8(_placed(document, misfit))}
 
 
-def _value_of(found: Extraction[Any], task: Task) -> tuple[JsonValue, str | None]:
+def value_of(found: Extraction[Any], task: Task) -> tuple[JsonValue, str | None]:
     """The value in JSON, after the validators of the type; and what is wrong with what they made."""
     if found.run is None or found.error is not None:
         return None, None
@@ -377,114 +379,3 @@ def place_of(source: SourceSpan, document: Document, columns: Sequence[str]) -> 
             return column, start - begin, end - begin
         at += len(line) + 1
     return source.path, start, end
-
-
-# ── one call ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-T = TypeVar("T")
-_OPTIONS: Final = {name: default for name, default in EXTRACT_DEFAULTS.items() if name != "details"}
-
-
-@overload
-def extract_many(
-    type: type[T], documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
-    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
-    **options: Unpack[ExtractOptions],
-) -> Iterator[Extraction[T | None]]: ...  # fmt: skip
-@overload
-def extract_many(
-    type: object, documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
-    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
-    **options: Unpack[ExtractOptions],
-) -> Iterator[Extraction[Any]]: ...  # fmt: skip
-@shows_options(_OPTIONS, ExtractOptions)
-def extract_many(
-    type: Any, documents: Iterable[Any], *, model: str | Path | Engine | None = None,
-    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
-    dtype: DTypeName | None = None, **options: Any,
-) -> Iterator[Extraction[Any]]:  # fmt: skip
-    """Read any number of documents, and yield an `Extraction` for each, in their order.
-
-        for found in pastalang.extract_many(Coffee, open("titles.txt")):
-            print(found.status, found.value)
-
-    A document is a text, a dict, or an object with attributes. `text` names the text in it; several names make one
-    text, a line for each. `id` names what identifies it; without it, `id` is used where there is one.
-
-    No document raises. One that fails has the status "invalid", "too_long" or "error", its `error`, and None as value;
-    a value that a limit has cut has the status "truncated". Documents are read as they are needed, `in_flight` of them
-    run at the same time, and memory does not grow with their number. `model` is a name or a folder, as for `extract`,
-    or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. The other options are those of `extract`; a
-    mistake in them is raised before anything is read.
-    """
-    task = _task(type, documents, text, id, in_flight, options)
-    return _extractions(task, documents, _loader(model, dtype), in_flight)
-
-
-@shows_options(_OPTIONS, ExtractOptions)
-def aextract_many(
-    type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | Engine | None = None,
-    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
-    dtype: DTypeName | None = None, **options: Any,
-) -> AsyncGenerator[Extraction[Any], None]:  # fmt: skip
-    """`extract_many` for asyncio. `documents` may be an asynchronous iterable."""
-    task = _task(type, documents, text, id, in_flight, options)
-    return _aextractions(task, documents, _loader(model, dtype), in_flight)
-
-
-def _task(
-    type: Any, documents: object, text: str | Sequence[str], id: str | None, in_flight: int, options: dict[str, Any]
-) -> Task:  # fmt: skip
-    if isinstance(documents, str | bytes | dict) or not isinstance(documents, Iterable | AsyncIterable):
-        raise BadInputs(
-            f"`extract_many` takes many documents, such as a list of texts; for one, write "
-            f"`extract({name_of_type(type)}, text)`"
-        )
-    check_in_flight(in_flight)
-    names = (text,) if isinstance(text, str) else text
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in (*names, id or "")):
-        raise BadInputs("`text` is the name of a column, or a list of names, and `id` is one name")
-    return task_of_type(type, text=tuple(names), id=id, options=options)
-
-
-def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Callable[[], Engine]:
-    """What gives the engine when the first document is read. Raises `BadInputs`."""
-    if model is None or isinstance(model, str | Path):
-        return lambda: shared_engine(default_model().name if model is None else model, dtype)
-    if dtype is not None:
-        raise BadInputs("an engine has its `dtype` from `Engine.load`; pass it there")
-    if not is_engine(model):
-        raise BadInputs(f"`model` is a name, a folder or an `Engine`, not {model!r:.60}")
-    return lambda: model
-
-
-def _extractions(
-    task: Task, documents: Iterable[Any], load: Callable[[], Engine], in_flight: int
-) -> Iterator[Extraction[Any]]:
-    pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
-    for _, found in pairs:
-        yield found
-
-
-async def _aextractions(
-    task: Task, documents: Iterable[Any] | AsyncIterable[Any], load: Callable[[], Engine], in_flight: int
-) -> AsyncGenerator[Extraction[Any], None]:
-    feed = Feed(task, await asyncio.to_thread(load))
-    inputs = (feed.inputs_of(document) async for document in _each(documents, task))
-    options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
-    async with aclosing(feed.engine.amap(task.runnable, inputs, **options)) as outcomes:
-        async for outcome in outcomes:
-            yield feed.extraction(outcome)[1]
-
-
-async def _each(documents: Iterable[Any] | AsyncIterable[Any], task: Task) -> AsyncIterator[Document]:
-    if not isinstance(documents, AsyncIterable):
-        for document in records_of(documents, task.read):
-            yield document
-        return
-    number = 0
-    async for one in documents:
-        for document in records_of([one], task.read, start=number):
-            yield document
-        number += 1

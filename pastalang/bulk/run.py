@@ -26,235 +26,26 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from pastalang import __version__
-from pastalang.bulk.documents import Corpus, Document, import_arrow
+from pastalang.bulk.documents import Corpus, Document
 from pastalang.bulk.doubts import Doubts
-from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, extractions_of, row_of, without_value
-from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import FileError, PastaError, TruncationWarning
-from pastalang.program.program import JsonBody
-from pastalang.program.types import Object, Sampling
-from pastalang.runtime.call import template_of
+from pastalang.bulk.outputs import ALL, Output, Shape
+from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, extractions_of, row_of, text_of_id, without_value
+from pastalang.errors import PastaError, TruncationWarning
+from pastalang.program.types import Sampling
 from pastalang.values.describe import counted
-from pastalang.values.json import JsonValue, write_json
+from pastalang.values.json import write_json
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
-
-_OWN: Final = ("id", "_status", "_error", "_fields", "_meta")
-_ROWS_OF_A_GROUP: Final = 8192  # of a Parquet file
-
-
-class Output(Protocol):
-    """How rows are written. The parts of a file are its chunks in order."""
-
-    def misfit(self, value: JsonValue) -> str | None:
-        """Why its columns cannot hold the value; None if they can."""
-
-    def write(self, path: Path, rows: Sequence[Row]) -> None: ...
-
-    def join(self, path: Path, parts: Iterable[Path]) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What is written of a row. `columns` of a table are the only ones; `has_confidence` adds one for each key."""
-
-    has_meta: bool = True
-    has_confidence: bool = False
-    columns: tuple[str, ...] = ()
-
-    @property
-    def own(self) -> tuple[str, ...]:
-        return _OWN if self.has_meta else _OWN[:3]
-
-
-ALL: Final = Shape()
-
-
-def output_for(path: Path, task: Task, shape: Shape = ALL) -> Output:
-    """How a file with this name is written. Raises `FileError`."""
-    suffix = path.suffix.lower()
-    if suffix not in (".csv", ".tsv") and (shape.columns or shape.has_confidence):
-        raise FileError(f"columns are chosen for .csv and .tsv files; of {path.name}, the reader chooses")
-    match suffix:
-        case ".jsonl" | ".ndjson":
-            return JsonLines(shape)
-        case ".csv":
-            return Csv(task, ",", shape)
-        case ".tsv":
-            return Csv(task, "\t", shape)
-        case ".parquet":
-            import_arrow("pyarrow", f"writing {path.name}")
-            return Parquet(task, shape)
-        case _:
-            raise FileError(f"rows are written to a file that ends in .jsonl, .csv, .tsv or .parquet, not to {path}")
-
-
-class JsonLines:
-    def __init__(self, shape: Shape) -> None:
-        self._own = shape.own
-
-    def misfit(self, value: JsonValue) -> str | None:
-        return None
-
-    def write(self, path: Path, rows: Sequence[Row]) -> None:
-        _write_text(path, "".join(f"{_line(row, self._own)}\n" for row in rows))
-
-    def join(self, path: Path, parts: Iterable[Path]) -> None:
-        _concatenate(path, b"", parts)
-
-
-def _line(row: Row, own: Sequence[str]) -> str:
-    """The row with the digits of its value as they were written."""
-    rest = json.dumps({name: row[name] for name in own[1:]}, ensure_ascii=False)
-    return f'{{"id": {json.dumps(row["id"], ensure_ascii=False)}, "value": {write_json(row["value"])}, {rest[1:]}'
-
-
-class Csv:
-    """A column for each key of an object; other values have one column, `value`. Parts have no header."""
-
-    def __init__(self, task: Task, delimiter: str, shape: Shape) -> None:
-        body = template_of(task.program, task.template).messages[-1].body
-        is_object = isinstance(body, JsonBody) and isinstance(body.type, Object)
-        is_object = is_object and not any(one.each for one in task.inputs)
-        assert isinstance(body, JsonBody) or not is_object
-        fields = body.type.fields if is_object and isinstance(body.type, Object) else ()  # type: ignore[union-attr]
-        self._keys = tuple(field.key for field in fields)
-        self._is_object = is_object
-        self._delimiter = delimiter
-        self._shape = shape
-        for unknown in (name for name in shape.columns if name not in self._all):
-            hint = did_you_mean(unknown, self._all)
-            raise FileError(f"there is no column `{unknown}`" + (f"; did you mean `{hint}`?" if hint else ""))
-
-    @property
-    def header(self) -> list[str]:
-        return list(self._shape.columns or self._all)
-
-    @property
-    def _all(self) -> list[str]:
-        keys = [f"value.{key}" if key in _OWN else key for key in self._keys] if self._is_object else ["value"]
-        sure = [f"{key}.confidence" for key in keys] if self._shape.has_confidence else []
-        return [_OWN[0], *keys, *sure, *self._shape.own[1:]]
-
-    def misfit(self, value: JsonValue) -> str | None:
-        if not self._is_object or value is None:
-            return None
-        if not isinstance(value, dict):
-            return f"its value is not an object, and the columns are those of one: {write_json(value):.60}"
-        return next((f"its key {key!r:.60} has no column" for key in value if key not in self._keys), None)
-
-    def write(self, path: Path, rows: Sequence[Row]) -> None:
-        _write_text(path, "".join(self._line(self._cells(row)) for row in rows))
-
-    def join(self, path: Path, parts: Iterable[Path]) -> None:
-        head = path.with_suffix(".head")
-        _write_text(head, self._line(self.header))
-        _concatenate(path, head.read_bytes(), parts)
-        head.unlink()
-
-    def _line(self, cells: Sequence[str]) -> str:
-        """A carriage return is quoted, too: the writer of Python 3.11 leaves it bare, and readers end the row there."""
-        return self._delimiter.join(map(self._quoted, cells)) + "\n"
-
-    def _quoted(self, cell: str) -> str:
-        if not any(mark in cell for mark in ('"', "\n", "\r", self._delimiter)):
-            return cell
-        return '"' + cell.replace('"', '""') + '"'
-
-    def _cells(self, row: Row) -> list[str]:
-        value = row["value"]
-        parts = [(value or {}).get(key) for key in self._keys] if self._is_object else [value]
-        sure = [_confidence(row, key) for key in self._keys or (None,)] if self._shape.has_confidence else []
-        own = [row["_status"], row["_error"] or ""]
-        marks = [json.dumps(row[name], ensure_ascii=False) for name in self._shape.own[3:]]
-        cells = [row["id"] or "", *map(_cell, parts), *sure, *own, *marks]
-        found = dict(zip(self._all, cells, strict=True))
-        return [found[name] for name in self.header]
-
-
-def _confidence(row: Row, key: str | None) -> str:
-    """That of the least certain field of a key, or of the row; nothing for a row without fields."""
-    inside = [one for one in row["_fields"] if key is None or re.match(rf"{re.escape(key)}(?![^.\[])", one["field"])]
-    return str(min(one["confidence"] for one in inside)) if inside else ""
-
-
-def _cell(value: JsonValue) -> str:
-    """Texts as they are, nothing for null, and JSON for anything else."""
-    return "" if value is None else value if isinstance(value, str) else write_json(value)
-
-
-class Parquet:
-    def __init__(self, task: Task, shape: Shape) -> None:
-        import pyarrow as pa
-
-        from pastalang.bulk.table import schema_of, value_column
-
-        self._task = task
-        self._whole = schema_of(task)
-        self._schema = pa.schema([one for one in self._whole if one.name in (*shape.own, "value")])
-        self._column = value_column(task)
-
-    def misfit(self, value: JsonValue) -> str | None:
-        from pastalang.bulk.table import misfit
-
-        return misfit(value, self._column)
-
-    def write(self, path: Path, rows: Sequence[Row]) -> None:
-        from pyarrow import parquet
-
-        from pastalang.bulk.table import table_of
-
-        with path.open("wb") as stream:
-            parquet.write_table(table_of(rows, self._task, self._whole).select(self._schema.names), stream)
-            _sync(stream)
-
-    def join(self, path: Path, parts: Iterable[Path]) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        with path.open("wb") as stream, parquet.ParquetWriter(stream, self._schema) as writer:
-            group: list[Any] = []
-            for part in parts:
-                group.append(parquet.read_table(part, schema=self._schema))
-                if sum(len(table) for table in group) >= _ROWS_OF_A_GROUP:
-                    writer.write_table(pa.concat_tables(group))
-                    group.clear()
-            if group:
-                writer.write_table(pa.concat_tables(group))
-        with path.open("rb+") as written:
-            _sync(written)
-
-
-def _write_text(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as stream:
-        stream.write(text)
-        _sync(stream)
-
-
-def _concatenate(path: Path, head: bytes, parts: Iterable[Path]) -> None:
-    import shutil
-
-    with path.open("wb") as stream:
-        stream.write(head)
-        for part in parts:
-            with part.open("rb") as read:
-                shutil.copyfileobj(read, stream, 1 << 20)
-        _sync(stream)
-
-
-def _sync(stream: Any) -> None:
-    stream.flush()
-    os.fsync(stream.fileno())
 
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -503,7 +294,7 @@ class Digest:
         self._hash = hashlib.sha256()
 
     def add(self, document: Document) -> None:
-        content = [document.id, sorted((name, repr(value)) for name, value in document.record.items())]
+        content = [text_of_id(document.id), sorted((name, repr(value)) for name, value in document.record.items())]
         content.append(None if document.error is None else str(document.error))
         self._hash.update(json.dumps(content).encode())
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from pastalang.bulk.documents import records_of
-from pastalang.bulk.rows import Origin, Row, Task, extractions_of, row_of
+from pastalang.bulk.rows import Origin, Row, Task, extractions_of, object_of, row_of, text_of_id
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.program.visit import json_kinds
@@ -43,11 +43,16 @@ class Column:
 def value_column(task: Task) -> Column:
     """The column of the values of a program."""
     body = template_of(task.program, task.template).messages[-1].body
-    is_stacked = any(one.each for one in task.inputs)
     if not isinstance(body, JsonBody):
         return _JSON
     column = _column(body.type)
-    return _list_of(column) if is_stacked else column
+    return _list_of(column) if task.is_stacked else column
+
+
+def columns_of_keys(task: Task) -> list[Column]:
+    """A column for each key of an object; the column of the values for anything else."""
+    body = object_of(task)
+    return [value_column(task)] if body is None else [_column(field.type) for field in body.fields]
 
 
 def schema_of(task: Task) -> Any:
@@ -73,12 +78,18 @@ def misfit(value: JsonValue, column: Column) -> str | None:
     return None
 
 
+def encoded(column: Column | None, value: Any) -> object:
+    """A value as its column has it; as it is without a column. Raises `Unwritable`."""
+    return value if column is None else _optional(column, value)
+
+
 def _fitted(row: Row, column: Column) -> Row:
+    id = {"id": text_of_id(row["id"])}
     try:
         value = _optional(column, row["value"])
     except Unwritable as problem:
-        return {**row, "value": None, "_status": "error", "_error": str(problem)}
-    return {**row, "value": value}
+        return {**row, **id, "value": None, "_status": "error", "_error": str(problem)}
+    return {**row, **id, "value": value}
 
 
 class Worker:

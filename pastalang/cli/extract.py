@@ -87,13 +87,14 @@ class ExtractSettings:
     ] = None
     columns: Annotated[
         str | None,
-        typer.Option(metavar="NAME,NAME", help="For .csv and .tsv: write only these columns, in this order."),
+        typer.Option(metavar="NAME,NAME", help="For .csv, .tsv and .parquet: write only these columns, in this order."),
     ] = None
     no_meta: Annotated[bool, typer.Option("--no-meta", help="Write rows without _fields and _meta, for people.")] = (
         False
     )
     confidence: Annotated[
-        bool, typer.Option("--confidence", help="For .csv and .tsv: a column KEY.confidence for each key of the value.")
+        bool,
+        typer.Option("--confidence", help="For .csv, .tsv and .parquet: a column KEY.confidence for each key."),
     ] = False
     text: Annotated[
         list[str] | None,
@@ -275,7 +276,8 @@ def _type_named(settings: ExtractSettings) -> Any:
 
 
 def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
-    from pastalang.bulk.run import Ledger, RunRefused, Shape, fingerprint_of, output_for, summary_of
+    from pastalang.bulk.outputs import Shape, output_for
+    from pastalang.bulk.run import Ledger, RunRefused, fingerprint_of, summary_of
 
     job = work.job
     summary: dict[str, Any] = {}

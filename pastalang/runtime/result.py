@@ -245,7 +245,7 @@ class Extraction(Generic[T_co]):
     """The value of a document, and where it comes from.
 
     value        an instance of the type; None if the document failed
-    id           the document, for one of many
+    id           the document, for one of many: a text or an integer
     status       "ok"; "truncated" if a limit cut a value; "invalid" if a validator objects; "too_long" if the document
                  does not fit into the model; "error" for anything else; rows of `pasta extract` may be "unsure"
     error        the exception that ended the document; None if it has a value
@@ -261,10 +261,10 @@ class Extraction(Generic[T_co]):
     value: T_co
     run: Result[Any] | None
     error: PastaError | None = None
-    id: str | None = None
+    id: str | int | None = None
 
     @staticmethod
-    def of(outcome: Result[Any] | PastaError, *, id: str | None = None) -> Extraction[Any]:
+    def of(outcome: Result[Any] | PastaError, *, id: str | int | None = None) -> Extraction[Any]:
         """The extraction of a run, or of the error that ended it. A run that was refused is kept with its error."""
         if isinstance(outcome, Result):
             return Extraction(outcome.value, outcome, None, id)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 import torch
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 import pastalang
 from pastalang import BadInputs, Engine, LoadError
@@ -24,6 +25,12 @@ END = 600  # the positions of the model that has few
 class Note(BaseModel):
     kind: Literal["fee", "item"]
     urgent: bool
+
+
+class Sized(BaseModel):
+    size: Annotated[int, Field(ge=0, le=99)]
+    urgent: bool
+    parts: Annotated[list[bool], Field(max_length=2)]
 
 
 class Quote(BaseModel):
@@ -59,17 +66,33 @@ def test_texts_dicts_and_records_become_extractions_in_their_order() -> None:
     found = list(pastalang.extract_many(Note, ["a", {"text": "b", "id": 7}, Letter("c")], model=runner, in_flight=2))
     assert [(one.id, one.status, one.error) for one in found] == [
         (None, "ok", None),
-        ("7", "ok", None),
+        (7, "ok", None),
         (None, "ok", None),
     ]
     assert [one.value for one in found] == [engine().extract(Note, text) for text in "abc"]
     assert all(one.value is not None and 0 < one.confidence <= 1 and one.usage.output_tokens for one in found)
 
 
+def test_extractions_become_a_table_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = pastalang.extract_many(Sized, [{"id": 7, "text": "a"}, {"id": 8, "text": ""}, "b"], model=engine())
+    first = next(found)
+    frame = found.to_pandas(confidence=True)
+    sure = ["size.confidence", "urgent.confidence", "parts.confidence"]
+    assert first.value and list(frame.columns) == ["id", "size", "urgent", "parts", *sure, "_status", "_error"]
+    assert (str(frame["size"].dtype), str(frame["urgent"].dtype)) == ("Int64", "boolean") and len(frame) == 2
+    assert frame["size"].isna().tolist() == [True, False] and frame["_status"].tolist() == ["error", "ok"]
+    assert (
+        frame["id"].tolist()[0] == 8 and 0 < frame["urgent.confidence"][1] <= 1 and isinstance(frame["parts"][1], list)
+    )
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(pastalang.PastaError, match="`to_pandas` needs pandas: pip install pandas"):
+        pastalang.extract_many(Sized, ["a"], model=engine()).to_pandas()
+
+
 def test_several_columns_are_one_text_and_a_record_is_read_by_name() -> None:
     runner = engine()
     [found] = pastalang.extract_many(Quote, [Mail(3, "Fees", "Two.")], text=["subject", "body"], model=runner)
-    assert found.id == "3" and found.sources == {"text": "subject: Fees\nbody: Two."}
+    assert found.id == 3 and found.sources == {"text": "subject: Fees\nbody: Two."}
     source = found.field("words").source
     assert source is not None and found.value is not None
     assert found.sources["text"][source.start : source.end] == found.value.words

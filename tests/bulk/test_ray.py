@@ -20,9 +20,10 @@ from pydantic import BaseModel, field_validator
 
 import pastalang
 from pastalang.bulk.documents import open_documents
+from pastalang.bulk.outputs import output_for
 from pastalang.bulk.pool import rows_of_pool
 from pastalang.bulk.rows import Origin, task_of_type
-from pastalang.bulk.run import Job, Ledger, Totals, fingerprint_of, output_for, run_job
+from pastalang.bulk.run import Job, Ledger, Totals, fingerprint_of, run_job
 from pastalang.errors import BadInputs
 from pastalang.ray import LOCAL, RayWorkers
 from pastalang.testing.byte_tokenizer import byte_tokenizer

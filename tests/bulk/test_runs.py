@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel
 
 import pastalang
 from pastalang.bulk.documents import open_documents
+from pastalang.bulk.outputs import output_for
 from pastalang.bulk.report import read_rows
 from pastalang.bulk.rows import Origin, task_of_type
 from pastalang.bulk.run import (
@@ -27,7 +28,6 @@ from pastalang.bulk.run import (
     Stopped,
     Totals,
     fingerprint_of,
-    output_for,
     rows_of_engine,
     run_job,
 )
@@ -161,7 +161,7 @@ def dies_at(fail: int, source: Path, out: Path) -> bool:
 def test_a_run_that_is_killed_at_any_moment_is_finished_as_if_nothing_had_been(tmp_path: Path) -> None:
     source, whole = documents(tmp_path, 5), tmp_path / "whole.jsonl"
     run(source, whole)
-    assert [row["id"] for row in rows(whole)] == [str(number) for number in range(5)]
+    assert [row["id"] for row in rows(whole)] == list(range(5))
     out, fail, kills = tmp_path / "out.jsonl", 1, 0
     while dies_at(fail, source, out):  # the n-th run dies at its n-th change to the disk, and goes on with those before
         fail, kills = fail + 1, kills + 1
@@ -214,7 +214,7 @@ def test_at_most_one_chunk_is_decoded_again(tmp_path: Path) -> None:
     ]
     assert set(committed) == {8} and 30 - sum(committed) <= 8 + 2 * 5
     assert run(source, out, chunk=8).resumed == sum(committed)
-    assert [row["id"] for row in rows(out)] == [str(number) for number in range(40)]
+    assert [row["id"] for row in rows(out)] == list(range(40))
 
 
 # ── stopping in order, and going on ──────────────────────────────────────────────────────────────────────

@@ -137,7 +137,36 @@ def test_tables_for_people_have_the_columns_that_are_asked_for(model: Path) -> N
     wrong = run(TYPE, "docs.jsonl", *asked, "-o", "x.csv", "--columns", "urgnt")
     assert wrong.exit_code != 0 and "there is no column `urgnt`; did you mean `urgent`?" in wrong.stderr
     wrong = run(TYPE, "docs.jsonl", *asked, "-o", "x.jsonl", "--columns", "urgent")
-    assert wrong.exit_code != 0 and "columns are chosen for .csv and .tsv files" in wrong.stderr
+    assert wrong.exit_code != 0 and "columns are chosen for .csv, .tsv and .parquet files" in wrong.stderr
+    chosen = ("--confidence", "--columns", "id,urgent,urgent.confidence")
+    assert run(TYPE, "docs.jsonl", *asked, "-o", "flat.parquet", *chosen).exit_code == 0
+    flat = parquet.read_table("flat.parquet")
+    assert [str(one.type) for one in flat.schema] == ["int64", "bool", "double"]
+    assert [row["urgent"] for row in flat.to_pylist()] == [row["value"]["urgent"] for row in plain]
+
+
+@pytest.mark.parametrize(("ids", "type"), [([3, 0, None], "int64"), ([3, "b", None], "string"), ([2**70], "string")])
+def test_ids_keep_their_type(model: Path, ids: list[Any], type: str) -> None:
+    """In Parquet a column has one type: integers if all ids are."""
+    from pyarrow import parquet
+
+    text = "".join(json.dumps({"text": "a"} | ({} if id is None else {"id": id})) + "\n" for id in ids)
+    Path("ids.jsonl").write_text(text, encoding="utf-8")
+    for name in ("out.jsonl", "out.parquet", "out.csv"):
+        assert run(TYPE, "ids.jsonl", "-o", name, "--model", model, "--chunk", 1).exit_code == 0
+        assert CliRunner().invoke(build_app({"report"}), ["report", name, "ids.jsonl"]).exit_code == 0
+    assert [row["id"] for row in rows("out.jsonl")] == ids
+    found = parquet.read_table("out.parquet")["id"]
+    assert found.type == type and list(map(str, found.to_pylist())) == list(map(str, ids))
+    with Path("out.csv").open(encoding="utf-8", newline="") as stream:
+        assert [row["id"] for row in csv.DictReader(stream)] == ["" if id is None else str(id) for id in ids]
+
+
+def test_keys_that_need_quotes_have_a_confidence(model: Path) -> None:
+    Path("note.pasta").write_text(PROGRAM.replace("name:", '"The name":'), encoding="utf-8")
+    assert run("note.pasta", "docs.jsonl", "--model", model, "-o", "out.csv", "--confidence").exit_code == 0
+    with Path("out.csv").open(encoding="utf-8", newline="") as stream:
+        assert all(0 < float(row["The name.confidence"]) <= 1 for row in csv.DictReader(stream))
 
 
 def test_rows_are_written_in_every_format_with_the_same_values(model: Path) -> None:
@@ -147,11 +176,11 @@ def test_rows_are_written_in_every_format_with_the_same_values(model: Path) -> N
         result = run(TYPE, "docs.jsonl", "-o", name, "--model", model, "--chunk", 4)
         assert result.exit_code == 0 and f"rows             6 in {name}: 6 ok" in result.stdout
     found = [(row["id"], row["value"]) for row in rows("out.jsonl")]
-    assert [id for id, _ in found] == [str(number) for number in range(6)]
+    assert [id for id, _ in found] == list(range(6))
     assert [(row["id"], row["value"]) for row in parquet.read_table("out.parquet").to_pylist()] == found
     with Path("out.csv").open(encoding="utf-8", newline="") as stream:
         table = list(csv.DictReader(stream))
-    assert [(row["id"], {"kind": row["kind"], "urgent": json.loads(row["urgent"])}) for row in table] == found
+    assert [(int(row["id"]), {"kind": row["kind"], "urgent": json.loads(row["urgent"])}) for row in table] == found
     assert list(table[0]) == ["id", "kind", "urgent", "_status", "_error", "_fields", "_meta"]
 
 
@@ -289,7 +318,7 @@ def test_ctrl_c_commits_what_is_in_flight_and_says_how_to_go_on(model: Path, mon
     assert (
         run(*words, "--resume").exit_code == 0 and run(*words[:3], "twice.jsonl", *words[4:], "--resume").exit_code == 0
     )
-    assert [row["id"] for row in rows("out.jsonl")] == [row["id"] for row in rows("twice.jsonl")] == list("012345")
+    assert [row["id"] for row in rows("out.jsonl")] == [row["id"] for row in rows("twice.jsonl")] == list(range(6))
 
 
 def test_a_disk_that_is_full_or_read_only_is_reported(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def extracts(engine: Engine, text: str) -> None:
     one_of_two: Invoice | Receipt = engine.extract(Invoice | Receipt, text)
     answer: Literal["yes", "no"] = engine.extract(Literal["yes", "no"], text)
     print(one_of_two, answer)
-    assert_type(pastalang.extract_many(Invoice, [text], in_flight=4), Iterator[Extraction[Invoice | None]])
+    assert_type(next(pastalang.extract_many(Invoice, [text], in_flight=4)), Extraction[Invoice | None])
     engine.extract(Invoice, text, details=True).value.number.upper()
     engine.extract(Invoice, text, instrutions="All.")  # type: ignore[call-overload]
     engine.extract(Invoice, text, temperature=0.5)  # type: ignore[call-overload]

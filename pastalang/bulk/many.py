@@ -1,0 +1,221 @@
+"""`extract_many`: one call from a type and any number of documents to their values."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import aclosing
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
+
+from pastalang.bulk.documents import Document, records_of
+from pastalang.bulk.outputs import Flat, Shape
+from pastalang.bulk.rows import Feed, Task, extractions_of, object_of, task_of_type, value_of
+from pastalang.errors import FileError
+from pastalang.extraction import is_engine, shared_engine
+from pastalang.program import types as t
+from pastalang.program.visit import json_kinds
+from pastalang.runtime.call import EXTRACT_DEFAULTS, IN_FLIGHT, ExtractOptions, check_in_flight, shows_options
+from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.models.choice import default_model
+from pastalang.runtime.models.source import DTypeName
+from pastalang.runtime.result import Extraction
+from pastalang.values.pydantic.from_core import name_of_type
+
+if TYPE_CHECKING:
+    from pastalang.runtime.engine import Engine
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Extractions(Iterator[Extraction[T_co]]):
+    """The extractions of many documents, in their order: an iterator that decodes as it goes."""
+
+    def __init__(self, found: Generator[Extraction[T_co]], task: Task) -> None:
+        self._found = found
+        self._task = task
+
+    def __iter__(self) -> Extractions[T_co]:
+        return self
+
+    def __next__(self) -> Extraction[T_co]:
+        return next(self._found)
+
+    def close(self) -> None:
+        """Decode no more."""
+        self._found.close()
+
+    def to_pandas(self, *, confidence: bool = False) -> Any:
+        """A DataFrame of what is left: `id`, a column for each key of the value, `_status` and `_error`.
+
+        Integers, booleans and numbers have columns of their types, which can hold missing values. With `confidence`,
+        there is a column `KEY.confidence` for each key. Needs pandas.
+        """
+        try:
+            pandas: Any = import_module("pandas")
+        except ImportError as problem:
+            raise FileError("`to_pandas` needs pandas: pip install pandas") from problem
+        flat = Flat(self._task, Shape(has_meta=False, has_confidence=confidence))
+        rows = [flat.row(_row_of(one, self._task)) for one in self]
+        types = {name: _DTYPES.get(kind) for name, kind in zip(flat.values, _kinds_of(self._task), strict=True)}
+        columns = {name: [row[name] for row in rows] for name in flat.names}
+        return pandas.DataFrame(
+            {name: _series(pandas, column, types.get(name)) for name, column in columns.items()}, columns=flat.names
+        )
+
+
+def _row_of(one: Extraction[Any], task: Task) -> dict[str, Any]:
+    value, misfit = value_of(one, task)
+    sure = [{"field": field.where, "confidence": field.confidence} for field in one.fields]
+    status = "error" if misfit else one.status
+    return {"id": one.id, "value": value, "_status": status, "_error": misfit or one.problem, "_fields": sure}
+
+
+_DTYPES: Final = {"integer": "Int64", "number": "Float64", "boolean": "boolean"}
+
+
+def _kinds_of(task: Task) -> list[str]:
+    """What the values of each key are, if they are plain."""
+    body = object_of(task)
+    return [""] if body is None else [_kind_of(field.type) for field in body.fields]
+
+
+def _kind_of(type: t.Type) -> str:
+    arms = [arm for arm in (type.arms if isinstance(type, t.Union) else (type,)) if json_kinds(arm) != {"null"}]
+    if arms and all(isinstance(arm, t.Integer) or _is_integer(arm) for arm in arms):
+        return "integer"
+    kinds = json_kinds(type) - {"null"}
+    return next(iter(kinds)) if len(kinds) == 1 else ""
+
+
+def _is_integer(type: t.Type) -> bool:
+    return isinstance(type, t.Literal) and isinstance(type.value, int) and not isinstance(type.value, bool)
+
+
+def _series(pandas: Any, column: list[Any], dtype: str | None) -> Any:
+    """The column in its type; as Python objects where a value does not fit into 64 bits."""
+    values = [None if one is None else float(one) for one in column] if dtype == "Float64" else column
+    if dtype is None and any(isinstance(one, list | dict) for one in column):
+        dtype = "object"
+    try:
+        return pandas.Series(values, dtype=dtype)
+    except (OverflowError, TypeError, ValueError):
+        return pandas.Series(column, dtype="object")
+
+
+_OPTIONS: Final = {name: default for name, default in EXTRACT_DEFAULTS.items() if name != "details"}
+
+
+@overload
+def extract_many(
+    type: type[T], documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
+    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
+    **options: Unpack[ExtractOptions],
+) -> Extractions[T | None]: ...  # fmt: skip
+@overload
+def extract_many(
+    type: object, documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
+    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
+    **options: Unpack[ExtractOptions],
+) -> Extractions[Any]: ...  # fmt: skip
+@shows_options(_OPTIONS, ExtractOptions)
+def extract_many(
+    type: Any, documents: Iterable[Any], *, model: str | Path | Engine | None = None,
+    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
+    dtype: DTypeName | None = None, **options: Any,
+) -> Extractions[Any]:  # fmt: skip
+    """Read any number of documents, and yield an `Extraction` for each, in their order.
+
+        for found in pastalang.extract_many(Coffee, open("titles.txt")):
+            print(found.status, found.value)
+
+    A document is a text, a dict, or an object with attributes. `text` names the text in it; several names make one
+    text, a line for each. `id` names what identifies it; without it, `id` is used where there is one.
+
+    No document raises. One that fails has the status "invalid", "too_long" or "error", its `error`, and None as value;
+    a value that a limit has cut has the status "truncated". Documents are read as they are needed, `in_flight` of them
+    run at the same time, and memory does not grow with their number. `model` is a name or a folder, as for `extract`,
+    or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. The other options are those of `extract`; a
+    mistake in them is raised before anything is read.
+    """
+    task = _task(type, documents, text, id, in_flight, options)
+    return Extractions(_extractions(task, documents, _loader(model, dtype), in_flight), task)
+
+
+@shows_options(_OPTIONS, ExtractOptions)
+def aextract_many(
+    type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | Engine | None = None,
+    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
+    dtype: DTypeName | None = None, **options: Any,
+) -> AsyncGenerator[Extraction[Any], None]:  # fmt: skip
+    """`extract_many` for asyncio. `documents` may be an asynchronous iterable."""
+    task = _task(type, documents, text, id, in_flight, options)
+    return _aextractions(task, documents, _loader(model, dtype), in_flight)
+
+
+def _task(
+    type: Any, documents: object, text: str | Sequence[str], id: str | None, in_flight: int, options: dict[str, Any]
+) -> Task:  # fmt: skip
+    if isinstance(documents, str | bytes | dict) or not isinstance(documents, Iterable | AsyncIterable):
+        raise BadInputs(
+            f"`extract_many` takes many documents, such as a list of texts; for one, write "
+            f"`extract({name_of_type(type)}, text)`"
+        )
+    check_in_flight(in_flight)
+    names = (text,) if isinstance(text, str) else text
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in (*names, id or "")):
+        raise BadInputs("`text` is the name of a column, or a list of names, and `id` is one name")
+    return task_of_type(type, text=tuple(names), id=id, options=options)
+
+
+def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Callable[[], Engine]:
+    """What gives the engine when the first document is read. Raises `BadInputs`."""
+    if model is None or isinstance(model, str | Path):
+        return lambda: shared_engine(default_model().name if model is None else model, dtype)
+    if dtype is not None:
+        raise BadInputs("an engine has its `dtype` from `Engine.load`; pass it there")
+    if not is_engine(model):
+        raise BadInputs(f"`model` is a name, a folder or an `Engine`, not {model!r:.60}")
+    return lambda: model
+
+
+def _extractions(
+    task: Task, documents: Iterable[Any], load: Callable[[], Engine], in_flight: int
+) -> Generator[Extraction[Any]]:
+    pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
+    for _, found in pairs:
+        yield found
+
+
+async def _aextractions(
+    task: Task, documents: Iterable[Any] | AsyncIterable[Any], load: Callable[[], Engine], in_flight: int
+) -> AsyncGenerator[Extraction[Any], None]:
+    feed = Feed(task, await asyncio.to_thread(load))
+    inputs = (feed.inputs_of(document) async for document in _each(documents, task))
+    options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
+    async with aclosing(feed.engine.amap(task.runnable, inputs, **options)) as outcomes:
+        async for outcome in outcomes:
+            yield feed.extraction(outcome)[1]
+
+
+async def _each(documents: Iterable[Any] | AsyncIterable[Any], task: Task) -> AsyncIterator[Document]:
+    if not isinstance(documents, AsyncIterable):
+        for document in records_of(documents, task.read):
+            yield document
+        return
+    number = 0
+    async for one in documents:
+        for document in records_of([one], task.read, start=number):
+            yield document
+        number += 1
