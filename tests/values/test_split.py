@@ -148,3 +148,12 @@ def test_the_import_says_what_is_checked() -> None:
     }
     notes = [str(note) for note in type_of_schema(json.dumps(document)).notes]
     assert "#/properties/a/oneOf: is checked after decoding" in notes
+
+
+def test_what_is_reached_through_definitions_inside_definitions_is_split_too() -> None:
+    inner = {"one": {"allOf": [{"type": "string"}, {"if": {"minLength": 3}, "then": {"maxLength": 5}}]}}
+    outer = {"names": {"definitions": {**inner, "all": {"items": {"$ref": "#/definitions/names/definitions/one"}}}}}
+    middle = {"ways": {"definitions": {"in": {"$ref": "#/definitions/names/definitions/all"}}}}
+    way = {"properties": {"a": {"$ref": "#/definitions/ways/definitions/in"}}}
+    found = split(parse_json(json.dumps({"definitions": outer | middle, **way})))
+    assert found.checked and '"if"' not in json.dumps(found.enforced)

@@ -95,7 +95,7 @@ class _Splitter:
                 known.add(place)
                 part = self.schema(resolve(place, self.document), place)
                 found = _with_part(found, [unescape(step) for step in place.split("/")[1:]], part)
-                waiting += _references(part)
+                waiting += _references(part, with_definitions=True)  # what a definition holds may be named through it
         return {key: part for key, part in found.items() if key != "$schema"} if isinstance(found, dict) else found
 
     def leave(self, pointer: str) -> None:
@@ -220,9 +220,9 @@ def _is_idle_identifier(keyword: str, schema: Schema, at: str) -> bool:
     return at == "#" or not any(True for _ in _references(schema))
 
 
-def _references(schema: JsonValue | None) -> Iterator[str]:
-    """All references in the schema, but those in the definitions of a whole document."""
-    if isinstance(schema, dict):
+def _references(schema: JsonValue | None, *, with_definitions: bool = False) -> Iterator[str]:
+    """All references in the schema; those in its own definitions only if asked for."""
+    if isinstance(schema, dict) and not with_definitions:
         schema = {key: part for key, part in schema.items() if key not in _DEFINITIONS}
     for found in re.findall(r'"\$ref":("(?:[^"\\]|\\.)*")', write_json(schema)):
         yield str(parse_json(found))
