@@ -9,13 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 import pastalang
-from pastalang.bulk.compare import (
-    ITEM,
-    Comparison,
-    FieldAgreement,
-    _places,
-    compare,
-)
+from pastalang.bulk.compare import ITEM, Comparison, FieldAgreement, _places, compare
 from pastalang.bulk.rows import task_of_type
 from pastalang.errors import BadInputs
 from pastalang.runtime.attention.plain_views import FedToken

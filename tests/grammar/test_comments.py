@@ -25,10 +25,7 @@ JSON = "template t()\n\nassistant json {\n"
         ("  a: string\n  # last\n}", "  a: string\n  # last\n}"),
         ("  a: string\n\n\n  # apart\n\n\n  b: string\n}", "  a: string\n\n  # apart\n\n  b: string\n}"),
         ("  a: string, # of a\n  b: string # of b\n}", "  a: string  # of a\n  b: string  # of b\n}"),
-        (
-            '  a: "x" # first\n    | "y" # second\n}',
-            '  # first\n  a: "x" | "y"  # second\n}',
-        ),
+        ('  a: "x" # first\n    | "y" # second\n}', '  # first\n  a: "x" | "y"  # second\n}'),
         ("  a: string( # why\n    max=3\n  )\n}", "  # why\n  a: string(max=3)\n}"),
         ("  a: [{ # item\n    b: string }]\n}", "  a: [\n    {\n      # item\n      b: string\n    }\n  ]\n}"),
         ("  a: { } # empty\n}", "  a: {}  # empty\n}"),

@@ -24,12 +24,7 @@ def test_one_request_has_the_schema_and_the_messages() -> None:
 
 
 def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
-    answers = iter(
-        [
-            {"brand": "Sharp", "kind": "boat", "size": 500, "headline": "x"},
-            {"kind": "tv", "size": 42},
-        ]
-    )
+    answers = iter([{"brand": "Sharp", "kind": "boat", "size": 500, "headline": "x"}, {"kind": "tv", "size": 42}])
     host = StandIn("openai", answer=lambda prompt, constraint: json.dumps(next(answers)))
     result = host.connect().run(PRODUCT, title="Sharp")
     assert result.value == {"brand": "Sharp", "kind": "tv", "size": 42, "headline": "x"}

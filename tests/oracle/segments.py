@@ -15,15 +15,7 @@ from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.values.fit import read, to_plain
 from pastalang.values.quotes import BORDER
 from pastalang.values.text import message_texts, value_at
-from tests.oracle.answer import (
-    BegunValue,
-    Field,
-    LoopItems,
-    WrittenBranch,
-    WrittenLoop,
-    same_items,
-    whole_text,
-)
+from tests.oracle.answer import BegunValue, Field, LoopItems, WrittenBranch, WrittenLoop, same_items, whole_text
 from tests.oracle.branch import BranchState, Frame
 from tests.oracle.free_text import think, write_tagged_text
 from tests.oracle.holes import Refused, decide, fill

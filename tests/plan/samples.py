@@ -96,11 +96,7 @@ def product() -> Plan:
         "size",
         (
             Arm("null", "null", ()),
-            Arm(
-                "object",
-                "{\n",
-                (Text('    "width": '), fork(6), Text(',\n    "unit": '), fork(7), Text("\n  }")),
-            ),
+            Arm("object", "{\n", (Text('    "width": '), fork(6), Text(',\n    "unit": '), fork(7), Text("\n  }"))),
         ),
         PLAIN,
         NOWHERE,

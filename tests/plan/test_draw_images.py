@@ -10,10 +10,7 @@ from pastalang import build_plan, load
 from pastalang.plan.draw.svg import draw_svg
 
 ROOT = Path(__file__).parents[2]
-PICTURES = {
-    "product-attributes.svg": "01-product-attributes.pasta",
-    "travel-plan.svg": "04-travel-plan.pasta",
-}
+PICTURES = {"product-attributes.svg": "01-product-attributes.pasta", "travel-plan.svg": "04-travel-plan.pasta"}
 
 
 @pytest.mark.parametrize(("picture", "example"), PICTURES.items())

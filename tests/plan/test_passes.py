@@ -133,10 +133,7 @@ def test_outside_a_fan_out_all_its_items_are_joined() -> None:
     plan = plan_of(text_body(*pieces))
     table = runs(plan, _=(draws(3), Items(2), draws(1)))
     branch = named(plan, "p[]").id
-    table[Instance(branch, (0,))], table[Instance(branch, (1,))] = (
-        Outcomes((draws(2),)),
-        Outcomes((draws(6),)),
-    )
+    table[Instance(branch, (0,))], table[Instance(branch, (1,))] = (Outcomes((draws(2),)), Outcomes((draws(6),)))
     assert passes_taken(plan, given_run(plan, table)) == 3 + 6 + 1
 
 

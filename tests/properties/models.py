@@ -47,7 +47,7 @@ TAGS: Mapping[str, tuple[str, ...]] = {
     "tokens for tags": (' topic="b"/>', '/>x<promise topic="a"/>'),
 }
 CONTROL: Mapping[str, tuple[str, ...]] = {
-    "tokens for tags": ("<promise", "<sync/>", "<async>", "</async>", "[Fork]", "<secret>"),
+    "tokens for tags": ("<promise", "<sync/>", "<async>", "</async>", "[Fork]", "<secret>")
 }
 LIKED = '"",\n}]:.#1tfn- '
 

@@ -162,14 +162,8 @@ def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
         (lambda: pastalang.extract(Note, "x", response_model=Note), "comes first: `extract(Model, text)`"),
         (lambda: pastalang.extract(Note, "x", context=3), "`context` is a text or a list of texts, not 3"),
         (lambda: pastalang.extract(Note, "x", documents=["y"]), "write `context=['y']`"),
-        (
-            lambda: pastalang.extract(Note, "x", examples={"y": 1}),
-            "is a list of pairs, a text and its value, not {",
-        ),
-        (
-            lambda: pastalang.extract(Note, "x", examples=["y"]),
-            "`examples[0]` must be a pair of a text and its answer",
-        ),
+        (lambda: pastalang.extract(Note, "x", examples={"y": 1}), "is a list of pairs, a text and its value, not {"),
+        (lambda: pastalang.extract(Note, "x", examples=["y"]), "`examples[0]` must be a pair of a text and its answer"),
         (lambda: pastalang.extract(Note, "x", instrutions="Hi"), "did you mean `instructions`?"),
         (lambda: pastalang.extract(Note, "x", model=Note), "the type comes first: `extract(Note, text)`"),
         (lambda: pastalang.extract(Note, "x", model=3), "a folder, a name on the hub or an `Engine`, not 3"),

@@ -105,8 +105,7 @@ CASES = {
         lambda: engine_of(limits=Limits(chunk=4)), of_one(RECORD, {"title": "a TV"}, details=True)
     ),
     "repair": Case(
-        lambda: engine_of(prefix_cells=0),
-        of_one(RECORD, {"title": "a TV"}, model=Picky, repair=2, keep_invalid=True),
+        lambda: engine_of(prefix_cells=0), of_one(RECORD, {"title": "a TV"}, model=Picky, repair=2, keep_invalid=True)
     ),
     "small memory": Case(lambda: engine_of(cells=130, prefix_cells=40), of_many),
     "a stack": Case(engine_of, of_one(DOCUMENTS, {"title": ["one", "two"]})),

@@ -47,10 +47,7 @@ def likelihood(model: torch.nn.Module, prompt: str, parts: list[int], of: int, w
 @pytest.mark.parametrize(("family", "window"), [(Family.LLAMA, None), (Family.MISTRAL, 12)])
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        (OPEN, {1: ([0, 1, 2], [0, 2]), 2: ([0, 1, 2, 3, 4], [0, 2, 4])}),
-        (SYNCED, {1: ([0, 1, 2], [0, 2])}),
-    ],
+    [(OPEN, {1: ([0, 1, 2], [0, 2]), 2: ([0, 1, 2, 3, 4], [0, 2, 4])}), (SYNCED, {1: ([0, 1, 2], [0, 2])})],
 )
 def test_a_thread_is_measured_with_and_without_what_it_cannot_see(
     text: str, expected: dict[int, tuple[list[int], list[int]]], family: Family, window: int | None

@@ -137,10 +137,7 @@ def test_the_plain_text_has_each_thread_in_the_place_of_its_tag() -> None:
 # ── a run ────────────────────────────────────────────────────────────────────────────────────────────────
 
 PROGRAM = 'template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=60)\n'
-ANSWERS = {
-    "ab": '<promise tokens="10"/><async>a</async><promise tokens="10"/><async>b</async><sync/>!',
-    "c": "c!",
-}
+ANSWERS = {"ab": '<promise tokens="10"/><async>a</async><promise tokens="10"/><async>b</async><sync/>!', "c": "c!"}
 
 
 def toy_llama(folder: Path) -> Path:
