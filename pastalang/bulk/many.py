@@ -16,7 +16,7 @@ from collections.abc import (
 from contextlib import aclosing
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.outputs import Flat, Shape
@@ -27,6 +27,7 @@ from pastalang.program import types as t
 from pastalang.program.visit import json_kinds
 from pastalang.runtime.call import EXTRACT_DEFAULTS, IN_FLIGHT, ExtractOptions, check_in_flight, shows_options
 from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.log import call_hook, check_hook
 from pastalang.runtime.models.choice import default_model
 from pastalang.runtime.models.source import DTypeName
 from pastalang.runtime.result import Extraction
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+OnRow: TypeAlias = Callable[[Extraction[Any]], object]
 
 
 class Extractions(Iterator[Extraction[T_co]]):
@@ -121,19 +123,19 @@ _OPTIONS: Final = {name: default for name, default in EXTRACT_DEFAULTS.items() i
 def extract_many(
     type: type[T], documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
     text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
-    **options: Unpack[ExtractOptions],
+    on_row: OnRow | None = ..., **options: Unpack[ExtractOptions],
 ) -> Extractions[T | None]: ...  # fmt: skip
 @overload
 def extract_many(
     type: object, documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
     text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
-    **options: Unpack[ExtractOptions],
+    on_row: OnRow | None = ..., **options: Unpack[ExtractOptions],
 ) -> Extractions[Any]: ...  # fmt: skip
 @shows_options(_OPTIONS, ExtractOptions)
 def extract_many(
     type: Any, documents: Iterable[Any], *, model: str | Path | Engine | None = None,
     text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
-    dtype: DTypeName | None = None, **options: Any,
+    dtype: DTypeName | None = None, on_row: OnRow | None = None, **options: Any,
 ) -> Extractions[Any]:  # fmt: skip
     """Read any number of documents, and yield an `Extraction` for each, in their order.
 
@@ -146,22 +148,24 @@ def extract_many(
     No document raises. One that fails has the status "invalid", "too_long" or "error", its `error`, and None as value;
     a value that a limit has cut has the status "truncated". Documents are read as they are needed, `in_flight` of them
     run at the same time, and memory does not grow with their number. `model` is a name or a folder, as for `extract`,
-    or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. The other options are those of `extract`; a
-    mistake in them is raised before anything is read.
+    or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. `on_row` is called with each extraction
+    before it is yielded. The other options are those of `extract`; a mistake in them is raised before anything is read.
     """
+    check_hook("on_row", on_row)
     task = _task(type, documents, text, id, in_flight, options)
-    return Extractions(_extractions(task, documents, _loader(model, dtype), in_flight), task)
+    return Extractions(_extractions(task, documents, _loader(model, dtype), in_flight, on_row), task)
 
 
 @shows_options(_OPTIONS, ExtractOptions)
 def aextract_many(
     type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | Engine | None = None,
     text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
-    dtype: DTypeName | None = None, **options: Any,
+    dtype: DTypeName | None = None, on_row: OnRow | None = None, **options: Any,
 ) -> AsyncGenerator[Extraction[Any], None]:  # fmt: skip
     """`extract_many` for asyncio. `documents` may be an asynchronous iterable."""
+    check_hook("on_row", on_row)
     task = _task(type, documents, text, id, in_flight, options)
-    return _aextractions(task, documents, _loader(model, dtype), in_flight)
+    return _aextractions(task, documents, _loader(model, dtype), in_flight, on_row)
 
 
 def _task(
@@ -191,22 +195,29 @@ def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Calla
 
 
 def _extractions(
-    task: Task, documents: Iterable[Any], load: Callable[[], Engine], in_flight: int
+    task: Task, documents: Iterable[Any], load: Callable[[], Engine], in_flight: int, on_row: OnRow | None
 ) -> Generator[Extraction[Any]]:
     pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
     for _, found in pairs:
+        call_hook(on_row, found)
         yield found
 
 
 async def _aextractions(
-    task: Task, documents: Iterable[Any] | AsyncIterable[Any], load: Callable[[], Engine], in_flight: int
+    task: Task,
+    documents: Iterable[Any] | AsyncIterable[Any],
+    load: Callable[[], Engine],
+    in_flight: int,
+    on_row: OnRow | None,
 ) -> AsyncGenerator[Extraction[Any], None]:
     feed = Feed(task, await asyncio.to_thread(load))
     inputs = (feed.inputs_of(document) async for document in _each(documents, task))
     options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
     async with aclosing(feed.engine.amap(task.runnable, inputs, **options)) as outcomes:
         async for outcome in outcomes:
-            yield feed.extraction(outcome)[1]
+            _, found = feed.extraction(outcome)
+            call_hook(on_row, found)
+            yield found
 
 
 async def _each(documents: Iterable[Any] | AsyncIterable[Any], task: Task) -> AsyncIterator[Document]:

@@ -59,7 +59,7 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.runtime.log import log_outcome
+from pastalang.runtime.log import OnRequest, check_hook, report_outcome
 from pastalang.runtime.loop import Loop, in_thread
 from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.loading import DType, LoadedModel, load_model
@@ -128,12 +128,14 @@ class Engine:
         on_truncated: OnTruncated | None = None,
         drafts: Drafts = "off",
         placement: Placement | str = Placement.GAPS,
+        on_request: OnRequest | None = None,
         guides: MakeGuide | None = None,
         schedule_filter: ScheduleFilter | None = None,
     ) -> None:
         """Use `Engine.load` unless you bring a model of your own kind. `guides` and `schedule_filter` are for tests.
 
-        A run in a mode that is not in `trained_for` is refused unless it is called with `any_mode=True`.
+        A run in a mode that is not in `trained_for` is refused unless it is called with `any_mode=True`. `on_request`
+        is called with each request that has ended.
         """
         if isinstance(model, str | os.PathLike) or tokenizer is None:
             shown = repr(os.fspath(model)) if isinstance(model, str | os.PathLike) else "model, tokenizer"
@@ -144,12 +146,14 @@ class Engine:
             raise BadInputs(f"`limits` must be a pastalang.Limits, not {limits!r:.60}")
         if problems := [*check_on_truncated(on_truncated), *check_drafts(drafts), *check_placement(placement)]:
             raise BadInputs(*problems)
+        check_hook("on_request", on_request)
         self.encoder = Encoder(tokenizer)
         check_tokenizer(model, self.encoder)
         self.model = model
         self.limits = limits or Limits()
         self.trained_for = trained_for
         self.on_truncated = on_truncated
+        self.on_request = on_request
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
         trained = model.probe_tokens
         ahead = None if trained is None else ProbeDrafts(trained, model.vocabulary, model.max_position)
@@ -181,6 +185,7 @@ class Engine:
         drafts: Drafts = "off",
         placement: Placement | str = Placement.GAPS,
         adapter: Adapter = OWN,
+        on_request: OnRequest | None = None,
         **unknown: Never,
     ) -> Engine:
         """Load a model: a folder, a GGUF file, a name on the hub, `"pasta-mini"`, `"smollm2"`, or a
@@ -191,7 +196,8 @@ class Engine:
         a model that you loaded is never changed. A file `pastalang.json` next to the weights names the modes they were
         trained for. `adapter` is the name or the folder of an adapter (LoRA), which is merged into the weights; None
         loads the bare weights of a model that has an adapter of its own. `on_truncated`, `drafts` and `placement` apply
-        to calls that do not set them. Raises `LoadError`.
+        to calls that do not set them. `on_request` is called with a `FinishedRequest` when a request has ended. Raises
+        `LoadError`.
         """
         check_load_names(unknown, options=tuple(signature(Engine.load).parameters))
         check_size("cells", cells, minimum=1)
@@ -208,7 +214,7 @@ class Engine:
             engine = Engine(
                 TransformersModel(found.weights, cells=cells, probe_tokens=found.probe_tokens), found.tokenizer,
                 limits=limits, prefix_cells=prefix_cells, trained_for=found.trained_for, on_truncated=on_truncated,
-                drafts=drafts, placement=placement,
+                drafts=drafts, placement=placement, on_request=on_request,
             )  # fmt: skip
         except MemoryError as problem:
             raise LoadError(f"this machine has no memory for a KV cache of {cells} cells: {problem}") from problem
@@ -536,7 +542,8 @@ class Engine:
     def outcome_of(self, request: RequestState) -> Result | PastaError:
         """The result of a request that is over, or its error."""
         outcome = outcome_of(request, self.encoder, chunk=self.limits.chunk, check_passes=self.checks_passes)
-        log_outcome(request.number, request.plan, outcome)
+        seconds = request.ended_at - request.started_at if request.started_at else 0.0
+        report_outcome(request.number, request.plan, outcome, seconds, self.on_request)
         return outcome
 
     # ── what callers get ─────────────────────────────────────────────────────────────────────────────────

@@ -77,6 +77,38 @@ def test_a_result_has_the_prompt_that_the_model_read() -> None:
         assert found.result.text not in found.result.prompt
 
 
+def test_requests_and_rows_are_reported_to_hooks_and_to_opentelemetry(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Any] = []
+    engine = hashing(on_request=ended.append, max_position=600)
+    engine.extract(Note, "Bea has called.", on_truncated="keep")
+    texts, rows = ["a", "", "b" * 900], list[Any]()
+    found = list(pastalang.extract_many(Note, texts, model=engine, on_row=rows.append, on_truncated="keep"))
+    assert found == rows and [one.status == "too_long" for one in rows] == [False, False, True]
+    assert "Bea" in ended[0].result.prompt and (ended[0].number, ended[0].mode) == (1, "strict")
+    assert len(ended) == 3 and ended[1].outcome is rows[2].error and ended[1].result is None and ended[2].seconds > 0
+    engine.on_request = lambda one: 1 / 0  # type: ignore[assignment]
+    assert engine.extract(Note, "a", on_truncated="keep") == rows[0].value and "ZeroDivisionError" in caplog.text
+    with pytest.raises(pastalang.BadInputs, match="`on_row` is a function"):
+        pastalang.extract_many(Note, texts, model=engine, on_row=3)  # type: ignore[call-overload]
+
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    provider, spans = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr("opentelemetry.trace.get_tracer", provider.get_tracer)
+    with provider.get_tracer("of the caller").start_as_current_span("call") as caller:
+        list(pastalang.extract_many(Note, texts, model=hashing(max_position=600), on_truncated="keep"))
+    bad, good, _ = spans.get_finished_spans()
+    assert good.parent and good.parent.span_id == caller.get_span_context().span_id and good.start_time < good.end_time
+    given = good.attributes
+    assert given["gen_ai.usage.output_tokens"] == rows[0].usage.output_tokens and 0 < given["pastalang.confidence"] <= 1
+    assert not bad.status.is_ok and bad.attributes["error.type"] == "too_long" and "Bea" not in str(given)
+
+
 def test_requests_are_written_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "pastalang")
     engine = hashing()
