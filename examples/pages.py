@@ -37,8 +37,8 @@ class Code:
 
     @property
     def printed(self) -> dict[int, str]:
-        """The comments on lines that print, by the numbers of their lines in the block."""
-        found = (re.search(r"^print\(.*\)  # (.*)$", line) for line in self.text.splitlines())
+        """The comments on lines that print, by the numbers of their lines in the block; in a loop, the last counts."""
+        found = (re.search(r"^\s*print\(.*\)  # (.*)$", line) for line in self.text.splitlines())
         return {number: match[1] for number, match in enumerate(found, start=1) if match is not None}
 
 

@@ -1,12 +1,16 @@
 """PastaLang: declare what a language model should write, and decode its independent parts at the same time.
 
-    class Product(BaseModel):
-        brand: str | None
-        inches: int | None
+    class Television(BaseModel):
+        Brand: str | None
+        Inches: int | None
 
-    pastalang.extract(Product, "Sharp 42 inch TV")    # one call, from a type
+    print(pastalang.extract(Television, "Sharp 42 inch TV"))  # Brand='Sharp' Inches=42
+
     engine = pastalang.Engine.load("pasta-mini")
-    engine.run("product.pasta", title="Sharp 42 inch TV").value    # a program
+    result = engine.run("coffee.pasta", title="Norvika Coffee, Dark Roast, 12 oz")
+    print(result.value["Brand"], result.usage.forward_passes)  # Norvika 5
+
+The first is one call, from a type; the second runs a program, that of README.
 
 Names are imported when they are first used, so `import pastalang` costs nothing.
 """

@@ -42,10 +42,10 @@ def extract(type: Any, text: str, *, model: LanguageModel = None, details: bool 
     """Read a text and return an instance of the type.
 
         class Coffee(BaseModel):
-            brand: str
-            roast: Literal["light", "medium", "dark"] | None
+            Brand: str
+            RoastType: Literal["light", "medium", "dark"] | None
 
-        coffee = pastalang.extract(Coffee, "Norvika Coffee, Dark Roast, 12 oz")
+        print(pastalang.extract(Coffee, "Norvika Coffee, Dark Roast, 12 oz"))  # Brand='Norvika' RoastType='dark'
 
     The type is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
     `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`;

@@ -139,8 +139,9 @@ def extract_many(
 ) -> Extractions[Any]:  # fmt: skip
     """Read any number of documents, and yield an `Extraction` for each, in their order.
 
-        for found in pastalang.extract_many(Coffee, open("titles.txt")):
-            print(found.status, found.value)
+        titles = ["Norvika Coffee, Dark Roast, 12 oz", "Molinari Coffee, Light Roast, 250 g"]
+        found = pastalang.extract_many(Coffee, titles)
+        print([row.value.Brand for row in found])  # ['Norvika', 'Molinari']
 
     A document is a text, a dict, or an object with attributes. `text` names the text in it; several names make one
     text, a line for each. `id` names what identifies it; without it, `id` is used where there is one.

@@ -1,7 +1,7 @@
 """An engine whose model runs on a server: the same calls, and the same results.
 
     engine = pastalang.connect("http://host:8000/v1#name")
-    engine.run("product.pasta", title="Sharp 42 inch TV")
+    engine.run("coffee.pasta", title="Norvika Coffee, Dark Roast, 12 oz")
 
 A server that takes raw prompts (vLLM, SGLang, llama.cpp) is asked for each value alone, all that can begin at the same
 time. A server that takes chats only is asked for the whole answer.

@@ -106,8 +106,8 @@ class Engine:
     """Runs programs on one model.
 
         engine = pastalang.Engine.load("pasta-mini")
-        result = engine.run("product.pasta", title="Sharp 42 inch TV")
-        result.value, result.usage.forward_passes
+        result = engine.run("coffee.pasta", title="Norvika Coffee, Dark Roast, 12 oz")
+        print(result.value["Brand"], result.usage.forward_passes)  # Norvika 5
 
     `load` takes a folder, a name on the hub, or a `transformers` model with its tokenizer. `run` returns a `Result`;
     `stream` yields events while fields are written; `batch` and `map` run many inputs in the same forward passes;
@@ -388,8 +388,9 @@ class Engine:
     ) -> Iterator[Result[Any] | PastaError]:  # fmt: skip
         """Yield the result for each set of inputs, in their order, however many there are. Takes the options of `run`.
 
-            for result in engine.map(program, ({"title": line} for line in open("titles.txt"))):
-                print(result.value)
+            titles = ["Norvika Coffee, Dark Roast, 12 oz", "Molinari Coffee, Light Roast, 250 g"]
+            results = engine.map("coffee.pasta", ({"title": title} for title in titles))
+            print([result.value["Brand"] for result in results])  # ['Norvika', 'Molinari']
 
         `inputs` are read as they are needed. `in_flight` of them run at the same time, and the next one begins as soon
         as one ends; it does not change any result. Nothing runs while the caller does not ask for more, and memory does

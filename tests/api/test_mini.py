@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 import pytest
-from pydantic import BaseModel
 
 import pastalang
 from tests.api.engines import mini
 
-Quote = Annotated[str, pastalang.Verbatim("text")]
-
-
-class Coffee(BaseModel):
-    Brand: Quote | None
-    RoastType: Quote | None
-    NetContent: Quote | None
-
-
 COFFEE = '''
 template coffee(title: text)
-
-system """
-You extract product attributes. Write null when the listing does not say.
-"""
-
-user """
-Title: {title}
-"""
-
+system """You extract product attributes. Write null when the listing does not say."""
+user """Title: {title}"""
 assistant json {
   Brand: verbatim(title, max=12) | null
   "Roast type": verbatim(title, max=12) | null
@@ -37,11 +18,6 @@ assistant json {
   "Net content": verbatim(title, max=12) | null
 }
 '''
-
-
-def test_the_first_page_of_the_documentation_holds() -> None:
-    coffee = pastalang.extract(Coffee, "Title: Norvika Coffee, Dark Roast, 12 oz")
-    assert coffee == Coffee(Brand="Norvika", RoastType="Dark Roast", NetContent="12 oz")
 
 
 def test_a_program_takes_five_passes_and_thirteen_one_after_another() -> None:
@@ -64,17 +40,6 @@ def test_drafts_take_fewer_passes() -> None:
     program = pastalang.compile(COFFEE)
     plain, drafted = (mini().run(program, title="Norvika Coffee, Dark Roast, 12 oz", drafts=one) for one in ("off", 8))
     assert plain.value == drafted.value and drafted.usage.forward_passes < plain.usage.forward_passes
-
-
-def test_a_choice_is_one_of_its_options() -> None:
-    answer: Literal["coffee", "tea"] = mini().extract(Literal["coffee", "tea"], "Alba Decaf Ground Coffee, 1 lb")
-    assert answer in ("coffee", "tea")
-
-
-def test_the_model_is_loaded_once_for_all_calls() -> None:
-    first = pastalang.extract(Coffee, "Title: Alba Decaf Ground Coffee, 1 lb", details=True)
-    assert first.value.Brand in ("Alba", "Alba Decaf") and first.confidence > 0.1
-    assert first.field("NetContent").source is not None
 
 
 @pytest.mark.parametrize("source", ["nowhere/at-all", "./no-folder", "pasta-mni"])
