@@ -29,9 +29,9 @@ from benchmarks.rivals import (
 )
 from benchmarks.subjects import make_documents, make_model, make_tokenizer
 from pastalang.plan.plan import Mode, Plan
-from pastalang.runtime.attention.attention import ATTENTION
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.packed import pack
+from pastalang.runtime.models.step_attention import ATTENTION
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 

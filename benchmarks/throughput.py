@@ -34,10 +34,10 @@ from transformers import LogitsProcessorList
 
 import pastalang
 from benchmarks.subjects import make_model, make_tokenizer
-from pastalang.runtime.attention.attention import ATTENTION
 from pastalang.runtime.models.loading import load_tokenizer, load_weights
 from pastalang.runtime.models.packed import pack
 from pastalang.runtime.models.source import shipped_folder
+from pastalang.runtime.models.step_attention import ATTENTION
 
 PAGE = Path(__file__).parent / "results" / "throughput.md"
 FIELDS = (

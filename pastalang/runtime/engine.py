@@ -61,12 +61,10 @@ from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.log import OnRequest, check_hook, report_outcome
 from pastalang.runtime.loop import Loop, in_thread
-from pastalang.runtime.models.compatibility import check_tokenizer
-from pastalang.runtime.models.loading import DType, LoadedModel, load_model
+from pastalang.runtime.models.loading import DType, LoadedModel, check_tokenizer, load_model
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.source import OWN, Adapter
 from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_overrun, check_threads
-from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.plan_cache import PlanCache, Runnable
 from pastalang.runtime.question import Question, question_of
@@ -209,10 +207,12 @@ class Engine:
                 raise LoadError("an adapter is merged when weights are loaded: merge it into the model that you pass")
             found = LoadedModel(pair[0], pair[1], trained_for=None)
         else:
-            found = load_model(source, device=device, dtype=dtype, packed=packed, adapter=adapter)
+            found = load_model(
+                source, device=device, dtype=dtype, packed=packed, adapter=adapter, with_transformers=False
+            )
         try:
             engine = Engine(
-                TransformersModel(found.weights, cells=cells, probe_tokens=found.probe_tokens), found.tokenizer,
+                found.model(cells=cells, packed=packed), found.tokenizer,
                 limits=limits, prefix_cells=prefix_cells, trained_for=found.trained_for, on_truncated=on_truncated,
                 drafts=drafts, placement=placement, on_request=on_request,
             )  # fmt: skip

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.attention import ATTENTION
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.reference import attention_of
+from pastalang.runtime.models.step_attention import ATTENTION
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.training.batches import collate, logits_of

@@ -33,13 +33,13 @@ from pastalang.plan.views import joined_view
 from pastalang.plan.waits import ITEM, Pattern, Wait, name_of, possible_waits, with_waits, written
 from pastalang.program.program import JsonBody, Program, Template
 from pastalang.program.types import AutoPolicy
-from pastalang.runtime.attention.attention import ATTENTION
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.tagged_text import Begin
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.reference import attention_of
+from pastalang.runtime.models.step_attention import ATTENTION
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.training.batches import collate, logits_of, window_of
 from pastalang.training.data import Asked, Parts, Row

@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 from pastalang import Mode
 from pastalang.cli.app import build_app
 from pastalang.runtime.models import loading, source
+from pastalang.runtime.models.llama import LlamaModel
 from pastalang.runtime.models.training_note import TrainingNote
-from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import toy_model
@@ -349,7 +349,7 @@ def test_ctrl_c_stops_with_the_code_that_shells_know(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(TransformersModel, "forward", stop)
+    monkeypatch.setattr(LlamaModel, "forward", stop)
     assert refused(130, program, "--model", model, "--input", "title=x") == "stopped\n"
 
 

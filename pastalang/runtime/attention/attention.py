@@ -1,53 +1,19 @@
-"""The attention function that transformers models call, under the masks of the running step.
+"""Attention of one layer under the masks of the running step.
 
     query (1, heads, tokens, size)   keys, values (1, kv heads, width, size)
 
-Queries that share a key-value head are stacked, so keys and values are read once and never repeated. The masks reach
-this function in a context variable, because some model families drop keyword arguments that they do not know.
+Queries that share a key-value head are stacked, so keys and values are read once and never repeated.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import Any
-
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
-from transformers import AttentionInterface
 
 from pastalang.runtime.attention.masks import AttentionCall, StepMasks, Window
 
-ATTENTION = "pastalang"  # a name that transformers has no masks for, so it makes none
-STEP_MASKS: ContextVar[StepMasks] = ContextVar("pastalang_step_masks")
-
 
 def attend(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    *,
-    scaling: float | None = None,
-    softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """Returns (1, tokens, heads, size). Padding tokens attend to nothing and get 0, as do tokens that nobody reads."""
-    step = STEP_MASKS.get()
-    window = step.window(module.layer_idx)  # type: ignore[arg-type]
-    last = step.last_of(module.layer_idx)  # type: ignore[arg-type]
-    if last is not None:
-        step, query = last.masks, query.index_select(2, last.wanted)
-    padding = query.shape[2] - step.tokens
-    query = query[:, :, : step.tokens]
-    found = _attended(step, window, query, key, value, scaling=scaling, softcap=softcap, sinks=s_aux)
-    if last is not None:
-        return last.spread(found[None]), None
-    return (pad(found, (0, 0, 0, 0, 0, padding)) if padding else found)[None], None
-
-
-def _attended(
     step: StepMasks,
     window: Window,
     query: torch.Tensor,
@@ -55,8 +21,8 @@ def _attended(
     value: torch.Tensor,
     *,
     scaling: float | None,
-    softcap: float | None,
-    sinks: torch.Tensor | None,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """(tokens, heads, size)."""
     groups = query.shape[1] // key.shape[1]  # not from the configuration, which is wrong in some families
@@ -169,6 +135,3 @@ def _softmax(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
         sinks.view(1, kv_heads, groups, 1).expand(clusters, -1, -1, rows // groups).reshape(clusters, kv_heads, rows, 1)
     )
     return torch.cat([scores, sink.to(scores.dtype)], dim=-1).softmax(-1)[..., :-1]
-
-
-AttentionInterface.register(ATTENTION, attend)

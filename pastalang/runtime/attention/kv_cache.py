@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import torch
-from transformers.cache_utils import Cache
 
 from pastalang.runtime.device_memory import CacheTooLarge, first_sentence, is_out_of_memory
 
 _LINE = 64  # bytes: kernels read whole cache lines of the CPU
 
 
-class KVCache(Cache):  # type: ignore[misc]  # transformers is untyped
+class KVCache:
     """The cells of every layer. They only ever hold finite numbers.
 
     A masked cell still takes part in attention as 0 x value, and 0 x NaN is NaN, so one request that overflows would
@@ -24,7 +22,6 @@ class KVCache(Cache):  # type: ignore[misc]  # transformers is untyped
     """
 
     def __init__(self, *, cells: int, layers: int) -> None:
-        super().__init__(layers=[])
         self.cells = cells
         self._keys: list[torch.Tensor | None] = [None] * layers
         self._values: list[torch.Tensor | None] = [None] * layers
@@ -35,35 +32,27 @@ class KVCache(Cache):  # type: ignore[misc]  # transformers is untyped
         self._mapping = mapping
 
     def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Writes (1, heads, tokens, size) each; returns views of (1, heads, width, size).
 
         Padding tokens, which come after the tokens of the mapping, are not written.
         """
         assert self._mapping is not None and key_states.shape[0] == 1
-        if self._values[layer_idx] is None:
-            self._allocate(layer_idx, key_states, value_states)
-        keys = _write(self._keys[layer_idx], key_states, self._mapping)
-        values = _write(self._values[layer_idx], value_states, self._mapping)
+        if self._values[layer] is None:
+            self._allocate(layer, key_states, value_states)
+        keys = _write(self._keys[layer], key_states, self._mapping)
+        values = _write(self._values[layer], value_states, self._mapping)
         return keys[:, :, : self._mapping.width], values[:, :, : self._mapping.width]
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:
+    @property
+    def width(self) -> int:
+        """How many cells attention reads in the running step."""
         return 0 if self._mapping is None else self._mapping.width
-
-    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
-        return self.get_seq_length(layer_idx), 0
-
-    def get_max_length(self, layer_idx: int | None = None) -> int:
-        return self.cells
 
     @property
     def is_initialized(self) -> bool:
         return all(keys is not None for keys in self._keys)
-
-    @property
-    def is_compileable(self) -> bool:
-        return False
 
     @property
     def bytes(self) -> int:

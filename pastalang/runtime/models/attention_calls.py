@@ -17,10 +17,10 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache
 from transformers.masking_utils import eager_mask
 
-from pastalang.runtime.attention.attention import STEP_MASKS
 from pastalang.runtime.models.cache_argument import cache_argument
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.reference import attention_of
+from pastalang.runtime.models.step_attention import STEP_MASKS
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
 
 _PLAIN = "pastalang_recording_plainly"  # transformers makes masks for it

@@ -20,7 +20,6 @@ from pastalang.errors import PastaError
 from pastalang.runtime.attention.masks import FULL, SLIDING, Window, layer_types
 from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.device_memory import first_sentence, is_out_of_memory
-from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.attention_calls import AttentionInput, fast_inputs, plain_inputs
 from pastalang.runtime.models.protocol import Model
@@ -100,17 +99,6 @@ def check_logits(fast: Model, model: Any) -> None:
                     f"its logits depend on more than what a branch sees (they differ by {error:.2g} of their range)"
                     + _quantization(model.config),
                 )
-
-
-def check_tokenizer(model: Model, encoder: Encoder) -> None:
-    """Raises `LoadError` if the tokenizer does not belong to the model or has no token that ends a turn."""
-    if encoder.size > model.vocabulary:
-        raise LoadError(
-            f"the tokenizer has {encoder.size} tokens and the model knows {model.vocabulary}: "
-            "they do not belong together"
-        )
-    if not encoder.ends:
-        raise LoadError("the tokenizer names no token that ends the model's turn")
 
 
 def model_name(config: Any) -> str:

@@ -25,7 +25,6 @@ from typing import Any, Final
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.load_errors import as_load_error, quietly
@@ -140,6 +139,8 @@ def _check_room(contents: Any, dtype: torch.dtype, folder: Path) -> None:
 
 def _read(file: Path, contents: Any, dtype: torch.dtype) -> tuple[Any, Any]:
     """The model and its tokenizer."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     with as_load_error(file), quietly(), _without_bars():
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
         model, found = AutoModelForCausalLM.from_pretrained(

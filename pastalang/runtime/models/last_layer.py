@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from pastalang.runtime.attention.attention import STEP_MASKS
 from pastalang.runtime.attention.masks import LastLayer
 from pastalang.runtime.models.packed import PackedLinear
+from pastalang.runtime.models.step_attention import STEP_MASKS
 
 _NAME = "mlp"  # of the feed-forward part, in nearly all families
 _TRIAL, _ROUNDING = 16, 0.05  # tokens; how far results may differ by rounding in half precision

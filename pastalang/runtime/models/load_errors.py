@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from transformers.utils import logging as transformers_logging
-
 from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
 
@@ -42,6 +40,8 @@ def _reason(problem: Exception) -> str:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Silences transformers, whose complaints become a `LoadError`. Progress bars are shown on a terminal only."""
+    from transformers.utils import logging as transformers_logging
+
     verbosity, shows_progress = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity(logging.CRITICAL)
     if sys.stderr is None or not sys.stderr.isatty():

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.adapters import merge_adapter
-from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.gguf_weights import weights_of_gguf
 from pastalang.runtime.models.hub import check_hub
+from pastalang.runtime.models.llama import LlamaModel, LlamaWeights, load_llama, plain_llama
 from pastalang.runtime.models.load_errors import as_load_error, quietly
 from pastalang.runtime.models.packed import can_pack, pack
 from pastalang.runtime.models.probe_tokens import ProbeTokens, find_probe_tokens
+from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.source import (
     DEFAULT,
     HUB_NAMES,
@@ -39,9 +41,11 @@ _LOG: Final = logging.getLogger("pastalang.load")
 
 def load_model(
     source: str | Path, *, device: str | None = None, dtype: DType | None = None, packed: bool = True,
-    adapter: Adapter = OWN,
+    adapter: Adapter = OWN, with_transformers: bool = True,
 ) -> LoadedModel:  # fmt: skip
     """Loads from a folder, a GGUF file, a name on the hub, or the name of a model known here.
+
+    The weights are a model of transformers, or `LlamaWeights` if these suffice and it need not be one.
 
     `adapter` is merged into the weights. `packed` makes a CPU faster and leaves the model without gradients. A shipped
     model is small, so a CPU computes it in float32: in half precision, one seed could sample different tokens in
@@ -53,11 +57,13 @@ def load_model(
     path = place_of(source)
     if source == DEFAULT and dtype is None and check_device(device or default_device()).type == "cpu":
         dtype = torch.float32
-    weights = load_weights(path, device=device, dtype=dtype)
+    weights = None if with_transformers else _plain_weights(path, device=device, dtype=dtype)
+    if weights is None:
+        weights = load_weights(path, device=device, dtype=dtype)
     probe_tokens = find_probe_tokens(path, weights)
     if folder is not None:
         merge_adapter(weights, folder)
-    if packed:
+    if packed and not isinstance(weights, LlamaWeights):
         pack(weights)
     if is_slow_in_bfloat16(weights.device, weights.dtype):
         _LOG.warning("bfloat16 is slow on this processor, which has no kernels for it; float32 is faster here")
@@ -84,7 +90,34 @@ def load_tokenizer(source: str | Path) -> Any:
     check_source(source, with_weights=False)
     path = place_of(source)
     with as_load_error(path, "the tokenizer of"):
+        if _is_plain_tokenizer(Path(path)):
+            from transformers import PreTrainedTokenizerFast
+
+            return PreTrainedTokenizerFast.from_pretrained(path, local_files_only=True)
+        from transformers import AutoTokenizer
+
         return AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
+
+
+def _is_plain_tokenizer(folder: Path) -> bool:
+    """Whether a tokenizer says that it needs no class of its own, of which transformers would import hundreds."""
+    try:
+        about = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+        return about.get("tokenizer_class") == "TokenizersBackend" and "auto_map" not in about
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _plain_weights(path: str | Path, *, device: str | None, dtype: DType | None) -> LlamaWeights | None:
+    """None if the weights need transformers."""
+    shape = plain_llama(path) if Path(path).is_dir() else None
+    if shape is None:
+        return None
+    chosen = check_device(device or default_device())
+    with as_load_error(path):
+        return load_llama(
+            path, shape, device=chosen, dtype=default_dtype(chosen) if dtype is None else check_dtype(dtype)
+        )
 
 
 def load_weights(path: str | Path, *, device: str | None = None, dtype: DType | None = None) -> Any:
@@ -93,6 +126,10 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: DType | 
     `device` defaults to the first GPU if there is one. `dtype` defaults to half precision if the device computes in
     it, else to float32.
     """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from pastalang.runtime.models.compatibility import check_config
+
     is_here = Path(path).is_dir()
     chosen = check_device(device or default_device())
     wanted = default_dtype(chosen) if dtype is None else check_dtype(dtype)
@@ -113,14 +150,33 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: DType | 
     return model.to(chosen).eval()
 
 
+def check_tokenizer(model: Model, encoder: Encoder) -> None:
+    """Raises `LoadError` if the tokenizer does not belong to the model or has no token that ends a turn."""
+    if encoder.size > model.vocabulary:
+        raise LoadError(
+            f"the tokenizer has {encoder.size} tokens and the model knows {model.vocabulary}: "
+            "they do not belong together"
+        )
+    if not encoder.ends:
+        raise LoadError("the tokenizer names no token that ends the model's turn")
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A transformers model, its tokenizer, and what stands next to them."""
+    """A transformers model or `LlamaWeights`, its tokenizer, and what stands next to them."""
 
     weights: Any
     tokenizer: Any
     trained_for: TrainingNote | None
     probe_tokens: ProbeTokens | None = None
+
+    def model(self, *, cells: int, packed: bool = True) -> Model:
+        """What the engine runs. Loads the modules of transformers only for weights that need them."""
+        if isinstance(self.weights, LlamaWeights):
+            return LlamaModel(self.weights, cells=cells, packed=packed, probe_tokens=self.probe_tokens)
+        from pastalang.runtime.models.transformers import TransformersModel
+
+        return TransformersModel(self.weights, cells=cells, probe_tokens=self.probe_tokens)
 
 
 def check_device(device: str) -> torch.device:

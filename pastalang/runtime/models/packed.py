@@ -12,18 +12,18 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-_TYPES = (torch.bfloat16, torch.float32)
+PACKED_TYPES = (torch.bfloat16, torch.float32)
 _TOKENS = 16  # the layout is best for steps of about this size
 
 
 class PackedLinear(nn.Module):
     """Replaces a `Linear`, for inference only: the weight has no gradient and is not in the state dict."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         super().__init__()
-        self.in_features, self.out_features = linear.in_features, linear.out_features
-        self._weight = _reorder(linear.weight.detach(), _TOKENS)
-        self._bias = None if linear.bias is None else linear.bias.detach()
+        self.out_features, self.in_features = weight.shape
+        self._weight = _reorder(weight.detach(), _TOKENS)
+        self._bias = None if bias is None else bias.detach()
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         return _product(states, self._weight, self._bias, "none", [], "")
@@ -38,7 +38,7 @@ def pack(model: nn.Module) -> int:
     Each original weight is freed as soon as its copy is made, so at most one weight is in memory twice. A weight that
     is shared with the embedding stays in memory next to its packed copy.
     """
-    dtypes = {dtype for dtype in _TYPES if can_pack(dtype)}
+    dtypes = {dtype for dtype in PACKED_TYPES if can_pack(dtype)}
     found = [
         (parent, name)
         for parent in model.modules()
@@ -46,7 +46,9 @@ def pack(model: nn.Module) -> int:
         if _fits(child) and child.weight.dtype in dtypes
     ]  # names, because a list of the children would keep all their weights until the end
     for parent, name in found:
-        setattr(parent, name, PackedLinear(getattr(parent, name)))
+        linear = getattr(parent, name)
+        setattr(parent, name, PackedLinear(linear.weight, linear.bias))
+        del linear
     return len(found)
 
 
@@ -63,7 +65,7 @@ def can_pack(dtype: torch.dtype = torch.float32) -> bool:
     tolerance = 1e-5 if dtype is torch.float32 else 0.05
     try:
         with torch.inference_mode():
-            return torch.allclose(PackedLinear(linear)(states), linear(states), atol=tolerance)
+            return torch.allclose(PackedLinear(linear.weight, linear.bias)(states), linear(states), atol=tolerance)
     except (RuntimeError, AttributeError, NotImplementedError):
         return False
 

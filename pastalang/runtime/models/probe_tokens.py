@@ -23,7 +23,6 @@ from typing import Any, Final
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from transformers.utils import cached_file
 
 from pastalang.runtime.errors import LoadError
 
@@ -133,6 +132,8 @@ def find_probe_tokens(source: str | Path, model: Any) -> ProbeTokens | None:
 def _path_of(source: str | Path, file: str) -> Path | None:
     path = Path(source) / file
     if not Path(source).exists():
+        from transformers.utils import cached_file
+
         found = cached_file(
             str(source), file, _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,

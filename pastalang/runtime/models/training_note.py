@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from transformers.utils import cached_file
-
 from pastalang.plan.plan import Hole, Mode, Overrun, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program.types import AutoPolicy
@@ -78,6 +76,8 @@ def find_note(source: str | Path) -> TrainingNote | None:
     """The note next to weights in a folder or on the hub."""
     if Path(source).exists():
         return read_note(source)
+    from transformers.utils import cached_file
+
     found = cached_file(
         str(source), FILE, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
     )

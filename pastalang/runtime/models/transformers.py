@@ -5,16 +5,15 @@ StepBatch ── views ──> visibility ── masks, cells, positions ──>
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
+from transformers.cache_utils import Cache
 
-from pastalang.runtime.attention.attention import ATTENTION, STEP_MASKS
-from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
-from pastalang.runtime.attention.kv_cache import CellMapping, KVCache
-from pastalang.runtime.attention.masks import layer_windows, step_masks
-from pastalang.runtime.attention.views import Views
+from pastalang.runtime.attention.clusters import Costs
+from pastalang.runtime.attention.kv_cache import KVCache
+from pastalang.runtime.attention.masks import layer_windows
+from pastalang.runtime.attention.memory import AttentionMemory
 from pastalang.runtime.models.cache_argument import cache_argument
 from pastalang.runtime.models.compatibility import (
     CELLS_FOR_CHECK,
@@ -27,6 +26,7 @@ from pastalang.runtime.models.compatibility import (
 )
 from pastalang.runtime.models.last_layer import spare_last_layer
 from pastalang.runtime.models.probe_tokens import ProbeTokens, with_probe_tokens
+from pastalang.runtime.models.step_attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.step import StepBatch
 
 
@@ -62,24 +62,19 @@ class TransformersModel:
         self.device: torch.device = model.device
         self.probe_tokens = probe_tokens
         self._model = model
-        self._windows = layer_windows(config)
-        spare_last_layer(model, layers=len(self._windows))
-        self._kv_cache = KVCache(cells=cells, layers=len(self._windows))
-        self._views = Views(cells)
-        costs = costs or (ON_CPU if self.device.type == "cpu" else ON_GPU)
-        self._clusters = Clusters(costs if set(self._windows) == {None} else replace(costs, shared=None))
+        windows = layer_windows(config)
+        spare_last_layer(model, layers=len(windows))
+        self._memory = AttentionMemory(windows, cells=cells, dtype=self.dtype, device=self.device, costs=costs)
+        self._cache = _Cache(self._memory.kv_cache)
 
     @property
     def kv_cache(self) -> KVCache:
-        return self._kv_cache
+        return self._memory.kv_cache
 
     @torch.inference_mode()
     def forward(self, batch: StepBatch) -> torch.Tensor:
         """Feeds one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
-        visibility = self._views.prepare(batch)
-        split = self._clusters.split(batch, visibility)
-        step = step_masks(split, visibility, self._windows, dtype=self.dtype, device=self.device, wanted=batch.wanted)
-        self._kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self.device))
+        visibility, step = self._memory.begin(batch)
         padding = (0,) * self._padding(len(batch))
         tokens = torch.tensor([batch.tokens + padding], device=self.device)
         rows = None if self.probe_tokens is None else self.probe_tokens.rows
@@ -91,15 +86,45 @@ class TransformersModel:
                     position_ids=torch.tensor([batch.positions + padding], device=self.device),
                     use_cache=True,
                     logits_to_keep=torch.tensor(batch.wanted, dtype=torch.long, device=self.device),
-                    **cache_argument(self._model, self._kv_cache),
+                    **cache_argument(self._model, self._cache),
                 ).logits[0]
         finally:
             STEP_MASKS.reset(reset)
-        if len(step.used_by) != len(self._windows):
+        if len(step.used_by) != len(self._memory.windows):
             raise UnsupportedModel(model_name(self._model.config), OWN_ATTENTION)
-        self._views.commit(batch, visibility)
+        self._memory.end(batch, visibility)
         return logits
 
     def _padding(self, tokens: int) -> int:
         """One token for a step of three: in float32 a CPU takes up to a third longer for three rows than for four."""
         return 1 if self.device.type == "cpu" and self.dtype is torch.float32 and tokens == 3 else 0
+
+
+class _Cache(Cache):  # type: ignore[misc]  # transformers is untyped
+    """The KV cache as models of transformers ask for it."""
+
+    def __init__(self, cells: KVCache) -> None:
+        super().__init__(layers=[])
+        self._cells = cells
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._cells.update(key_states, value_states, layer_idx)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self._cells.width
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
+        return self._cells.width, 0
+
+    def get_max_length(self, layer_idx: int | None = None) -> int:
+        return self._cells.cells
+
+    @property
+    def is_initialized(self) -> bool:
+        return self._cells.is_initialized
+
+    @property
+    def is_compileable(self) -> bool:
+        return False

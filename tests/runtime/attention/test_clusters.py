@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.runtime.attention.attention import STEP_MASKS, attend
 from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs, Split
 from pastalang.runtime.attention.masks import attended, attended_in, step_masks
 from pastalang.runtime.attention.views import Views, Visibility
+from pastalang.runtime.models.step_attention import STEP_MASKS, attend_in_step
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, walk_of
 
@@ -183,7 +183,7 @@ def test_attending_to_shared_cells_once_changes_no_result(options: dict[str, Any
         assert split.blocks and split.shared == (slice(0, 40) if shared else None)
         masks = step_masks(split, visibility, [None], dtype=torch.float64, device=torch.device("cpu"))
         reset = STEP_MASKS.set(masks)
-        found.append(attend(SimpleNamespace(layer_idx=0), *tensors, None, **options)[0])  # type: ignore[arg-type]
+        found.append(attend_in_step(SimpleNamespace(layer_idx=0), *tensors, None, **options)[0])  # type: ignore[arg-type]
         STEP_MASKS.reset(reset)
     torch.testing.assert_close(found[0], found[1], atol=1e-12, rtol=0)
 
@@ -198,7 +198,7 @@ def test_the_last_layer_attends_for_the_tokens_alone_that_are_read() -> None:
             )
             reset = STEP_MASKS.set(masks)
             for layer in (0, 1):
-                found[layer, wanted] = attend(SimpleNamespace(layer_idx=layer), *tensors, None)[0][0]  # type: ignore[arg-type]
+                found[layer, wanted] = attend_in_step(SimpleNamespace(layer_idx=layer), *tensors, None)[0][0]  # type: ignore[arg-type]
             STEP_MASKS.reset(reset)
         whole, last = found[1, None], found[1, (1, 2, 7)]
         assert (found[0, (1, 2, 7)] == whole).all()

@@ -56,7 +56,7 @@ def test_a_cache_says_how_large_it_is() -> None:
     for layer in range(2):
         cache.update(states(1.0), states(1.0), layer)
     assert (cache.bytes, cache.is_initialized) == (2 * 2 * 6 * 4, True)
-    assert (cache.get_seq_length(), cache.get_mask_sizes(1), cache.get_max_length()) == (2, (2, 0), 6)
+    assert (cache.width, cache.cells) == (2, 6)
 
 
 def test_noise_goes_to_the_named_cells_only() -> None:
