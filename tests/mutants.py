@@ -77,20 +77,20 @@ MUTANTS = (
     # scheduler, joins, cells
     Mutant(
         "scheduler: memory is freed while others see it",
-        "if not branch.is_held and not branch.viewers and not",
-        "if not branch.is_held and not",
+        "if not branch.memory.is_held and not branch.memory.viewers and not",
+        "if not branch.memory.is_held and not",
         (API + "test_limits.py", API + "test_many.py", RECORDED, INVARIANTS),
     ),
     Mutant(
         "scheduler: a value in lock-step does not wait for those before it",
-        "if len(value.tokens) <= at:\n                return None",
-        "if len(value.tokens) <= at:\n                continue",
+        "if length <= at:\n                return None",
+        "if length <= at:\n                continue",
         (RECORDED, API + "test_sampling.py", INVARIANTS),
     ),
     Mutant(
         "scheduler: a short memory lets every branch begin",
-        "self._left -= branch.reserved\n                return self._left >= 0",
-        "self._left -= branch.reserved\n                return True",
+        "self._left -= wanted\n                return self._left >= 0",
+        "self._left -= wanted\n                return True",
         ("runtime/test_reservations.py", "runtime/test_admission.py", "properties/test_memory.py"),
     ),
     Mutant(
@@ -101,14 +101,14 @@ MUTANTS = (
     ),
     Mutant(
         "joins: branches that do not exist yet are not waited for",
-        " or has_pending_instances(branch, id, shared):",
-        ":",
+        "if has_pending_instances(branch, awaited.branch, awaited.items):",
+        "if False:",
         (API + "test_text.py", RECORDED, INVARIANTS),
     ),
     Mutant(
         "joins: a join sees only what it names",
-        "for seen in (*one.view, Seen(one, len(one.tokens))):",
-        "for seen in (Seen(one, len(one.tokens)),):",
+        "for seen in (*one.sequence.view, Seen(one, len(one.sequence.tokens))):",
+        "for seen in (Seen(one, len(one.sequence.tokens)),):",
         (RECORDED, INVARIANTS),
     ),
     Mutant(
@@ -176,8 +176,8 @@ MUTANTS = (
     # repair
     Mutant(
         "repair: an attempt draws what the one before has drawn",
-        'return "" if self.attempt == 1 else f"attempt {self.attempt}"',
-        'return ""',
+        'purpose = "" if attempt == 1 else f"attempt {attempt}"',
+        'purpose = ""',
         (API + "test_repair.py", "runtime/repair/test_review.py"),
     ),
     Mutant(
@@ -207,7 +207,7 @@ MUTANTS = (
     ),
     Mutant(
         "drafts: a join sees what a draft has not seen",
-        " or number in branch.joins:",
+        " or number in sequence.joins:",
         ":",
         ("runtime/test_draft_law.py", "runtime/test_drafts.py", RECORDED, "properties/test_drafted.py"),
     ),

@@ -12,7 +12,7 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage
-from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.branch import BranchState, TokenSequence
 from pastalang.runtime.scheduler.request import FirstAnswerStats, RequestState
 from pastalang.runtime.trace import ROOT_LANE, DraftedTokens, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
 
@@ -67,7 +67,7 @@ def _usage(
         repair_passes=request.forward_passes - first.forward_passes,
         repair_tokens=now.drawn - first.drawn,
         drafted_tokens=request.drafted,
-        confirmed_tokens=sum(len(branch.confirmed) for branch in request.branches),
+        confirmed_tokens=sum(len(branch.record.confirmed) for branch in request.branches),
         attempts=request.reviewer.attempts if isinstance(request.reviewer, Review) else 0,
     )
 
@@ -87,24 +87,31 @@ def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | 
 def _input_tokens(request: RequestState) -> int:
     """The tokens before the model's turn. What stacked documents share is counted once."""
     root = request.root
-    shared = root.prompt or root.start + len(root.tokens)
-    return shared + sum(branch.prompt for branch in request.branches if branch is not root)
+    first = root.sequence
+    shared = first.prompt or first.start + len(first.tokens)
+    return shared + sum(branch.sequence.prompt for branch in request.branches if branch is not root)
 
 
 def _prompt_of(request: RequestState) -> str:
     """The text before the model's turn."""
     decode = request.tokens.encoder.decode
-    root = request.root
-    kept = [token for seen in root.own_before for token in seen.branch.tokens[: seen.length]]
-    shared = decode([*kept, *root.tokens][: root.prompt or None])
-    begun = [branch for branch in request.branches if branch.prompt and branch is not root]
-    return shared + "".join(decode(branch.tokens[: branch.prompt]) for branch in begun)
+    first, *others = (branch.sequence for branch in request.branches)
+    shared = decode([*_kept(first), *first.tokens][: first.prompt or None])
+    return shared + "".join(decode(one.tokens[: one.prompt]) for one in others if one.prompt)
+
+
+def _kept(sequence: TokenSequence) -> list[int]:
+    """Its beginning, if the prefix cache holds it."""
+    return [token for seen in sequence.own_before for token in seen.branch.sequence.tokens[: seen.length]]
 
 
 def _undrawn_tokens(request: RequestState) -> int:
     """The tokens that were fed without being drawn, those of the prompt included, whoever fed them."""
-    drawn = sum(one.index is not None and one.index < branch.fed for branch in request.branches for one in branch.drawn)
-    return request.kept_tokens + sum(branch.fed for branch in request.branches) - drawn
+    undrawn = request.kept_tokens
+    for branch in request.branches:
+        fed = branch.memory.fed
+        undrawn += fed - sum(one.index is not None and one.index < fed for one in branch.record.drawn)
+    return undrawn
 
 
 def trace_of(request: RequestState) -> Trace:
@@ -116,7 +123,7 @@ def trace_of(request: RequestState) -> Trace:
         drawn=tuple(sorted((drew for branch in branches for drew in _drawn(branch)), key=_pass_of)),
         joins=tuple(sorted((join for branch in branches for join in _joins(branch)), key=_pass_of)),
         drafts=tuple(
-            sorted((DraftedTokens(one.number, *drafted) for one in branches for drafted in one.drafted), key=_pass_of)
+            sorted((DraftedTokens(one.number, *draft) for one in branches for draft in one.record.drafts), key=_pass_of)
         ),
     )
 
@@ -126,9 +133,10 @@ def _pass_of(one: ForcedTokens | SampledToken | JoinedLanes | DraftedTokens) -> 
 
 
 def _lane(branch: BranchState) -> Lane:
-    passes = [*(run[2] for run in branch.runs[:1]), *(drawn.forward_pass for drawn in branch.drawn[:1])]
+    record = branch.record
+    passes = [*(run[2] for run in record.runs[:1]), *(drawn.forward_pass for drawn in record.drawn[:1])]
     sees: dict[int, int] = {}
-    for seen in branch.view:
+    for seen in branch.sequence.view:
         lane = max(seen.branch.number, ROOT_LANE)  # a kept prompt counts as the root's
         if lane != branch.number:
             sees[lane] = sees.get(lane, 0) + seen.length
@@ -140,7 +148,7 @@ def _prompt(request: RequestState) -> Iterator[ForcedTokens]:
     """The beginning of the root that the prefix cache holds: tokens of earlier requests, and new ones."""
     if not request.branches:
         return
-    tokens = [token for seen in request.root.own_before for token in seen.branch.tokens[: seen.length]]
+    tokens = _kept(request.root.sequence)
     decode = request.tokens.encoder.decode
     reused = min(request.reused_tokens, len(tokens))
     for part, start, was_kept in ((tokens[:reused], 0, True), (tokens[reused:], reused, False)):
@@ -150,27 +158,28 @@ def _prompt(request: RequestState) -> Iterator[ForcedTokens]:
 
 def _fed(branch: BranchState) -> Iterator[ForcedTokens]:
     """Runs of forced tokens, cut at each sampled token."""
-    drawn = {one.index for one in branch.drawn}
+    sequence, drawn = branch.sequence, {one.index for one in branch.record.drawn}
     decode = branch.request.tokens.encoder.decode
-    for first, count, forward_pass in branch.runs:
+    for first, count, forward_pass in branch.record.runs:
         start = first
         for index in range(first, first + count + 1):
             if index < first + count and index not in drawn:
                 continue
             if index > start:
-                tokens = branch.tokens[start:index]
-                yield ForcedTokens(branch.number, forward_pass, decode(tokens), len(tokens), branch.positions[start])
+                tokens = sequence.tokens[start:index]
+                yield ForcedTokens(branch.number, forward_pass, decode(tokens), len(tokens), sequence.positions[start])
             start = index + 1
 
 
 def _drawn(branch: BranchState) -> Iterator[SampledToken]:
-    for one in branch.drawn:
-        position = branch.position if one.index is None else branch.positions[one.index]
+    sequence = branch.sequence
+    for one in branch.record.drawn:
+        position = sequence.position if one.index is None else sequence.positions[one.index]
         yield SampledToken(branch.number, one.forward_pass, one.text, one.token, one.log_probability, position)
 
 
 def _joins(branch: BranchState) -> Iterator[JoinedLanes]:
-    for since, index, joined in branch.join_marks:
-        passes = [run[2] for run in branch.runs if run[0] + run[1] > index]
+    for since, index, joined in branch.record.joins:
+        passes = [run[2] for run in branch.record.runs if run[0] + run[1] > index]
         if passes:
             yield JoinedLanes(branch.number, tuple(one.number for one in joined), since, passes[0])

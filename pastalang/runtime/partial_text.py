@@ -72,7 +72,7 @@ def _field(field: Field, branch: BranchState) -> Iterator[str]:
             raise _Open
         yield field.text
         return
-    hole = branch.hole
+    hole = branch.pending.hole
     if hole is not None and hole.field is field and not field.is_auto and field.on_truncated in (None, "keep"):
         yield _certain(hole.state.text, hole.hole)
     raise _Open

@@ -248,17 +248,19 @@ class _Lesson(_Run):
         return self._teacher.token(branch)
 
     def note(self, branch: BranchState, place: int, token: int) -> None:
-        field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
+        hole, decision = branch.pending.hole, branch.pending.decision
+        field = hole.field.path if hole is not None else decision.field  # type: ignore[union-attr]
         items = branch.cursor.items
         is_absent = not is_thinking(branch) and self._answer.at(field, items) is None
         absent = self._teacher.first_of_null(branch)
         self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, absent))
 
     def _allowed(self, branch: BranchState) -> TokenMask | None:
-        if branch.hole is not None:
-            return branch.hole.allowed()
-        assert branch.decision is not None
-        tokens = branch.decision.allowed()
+        hole, decision = branch.pending.hole, branch.pending.decision
+        if hole is not None:
+            return hole.allowed()
+        assert decision is not None
+        tokens = decision.allowed()
         return None if tokens is None else self._request.tokens.mask(tokens)
 
     def check(self) -> None:
@@ -294,7 +296,7 @@ class Writers:
         self._places: dict[BranchState, list[int]] = {}
 
     def feed(self, batch: StepBatch, request: RequestState) -> None:
-        branches = {branch.row: branch for branch in request.branches if branch.row is not None}
+        branches = {branch.memory.row: branch for branch in request.branches if branch.memory.row is not None}
         for run in batch.runs:
             branch = branches[run.row]
             places = self._places.setdefault(branch, [])
@@ -307,7 +309,8 @@ class Writers:
         self.found.append(self.found[place])
 
     def _forked_after(self, branch: BranchState) -> int:
-        return -1 if branch.source is None else self._places[branch.source.branch][branch.source.index]
+        source = branch.sequence.source
+        return -1 if source is None else self._places[source.branch][source.index]
 
 
 class Recording:

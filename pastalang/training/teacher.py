@@ -13,6 +13,7 @@ from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.decision import Decision
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.known_text import option_tokens
 from pastalang.runtime.scheduler.transcript import Field
@@ -33,17 +34,18 @@ class Teacher:
         self._tagged: dict[int, tuple[int, ...]] = {}  # of a field with tags: all its tokens
 
     def token(self, branch: BranchState) -> int:
-        if branch.hole is not None:
-            auto = None if is_thinking(branch) else branch.request.plan.auto
-            return self._in_hole(branch.hole) if auto is None else self._in_tagged_text(branch.hole, auto)
-        assert branch.decision is not None, "a branch that draws has a hole or a decision"
-        return self._in_decision(branch)
+        hole = branch.pending.hole
+        if hole is None:
+            return self._in_decision(branch)
+        auto = None if is_thinking(branch) else branch.request.plan.auto
+        return self._in_hole(hole) if auto is None else self._in_tagged_text(hole, auto)
 
     def first_of_null(self, branch: BranchState) -> int:
         """The token that null would begin with here: a space before it may be part of that token."""
-        if branch.hole is not None:
-            return self._encoder.text(f"{branch.hole.lead}null")[0]
-        options = () if branch.decision is None else branch.decision.draw.options
+        hole, decision = branch.pending.hole, branch.pending.decision
+        if hole is not None:
+            return self._encoder.text(f"{hole.lead}null")[0]
+        options = () if decision is None else decision.draw.options
         arms = (option for option in options if isinstance(option, Arm) and option.lead.strip() == "null")
         tokens = next((found for arm in arms if (found := option_tokens(arm, self._encoder))), None)
         return (tokens or self._encoder.text("null"))[0]
@@ -117,14 +119,14 @@ class Teacher:
     # ── decisions ────────────────────────────────────────────────────────────────────────────────────────
 
     def _in_decision(self, branch: BranchState) -> int:
-        assert branch.decision is not None
-        wanted, depth = self._wanted(branch), branch.decision.depth
+        decision = branch.pending.decision
+        assert decision is not None, "a branch that draws has a hole or a decision"
+        wanted, depth = self._wanted(branch, decision), decision.depth
         return min(self._encoder.ends) if wanted is None or depth >= len(wanted) else wanted[depth]
 
-    def _wanted(self, branch: BranchState) -> tuple[int, ...] | None:
+    def _wanted(self, branch: BranchState, decision: Decision) -> tuple[int, ...] | None:
         """The tokens of the option to take; None for the end of the turn."""
-        assert branch.decision is not None
-        draw, items = branch.decision.draw, branch.cursor.items
+        draw, items = decision.draw, branch.cursor.items
         assert not isinstance(draw.segment, Hole), "decisions are made by choices and repeats"
         value = self._answer.at(draw.segment.field, items)
         match draw.options:
@@ -140,7 +142,8 @@ class Teacher:
 
 
 def is_thinking(branch: BranchState) -> bool:
-    return branch.hole is not None and branch.hole.hole.form is Form.THOUGHT
+    hole = branch.pending.hole
+    return hole is not None and hole.hole.form is Form.THOUGHT
 
 
 def tokens_with_tags(text: str, auto: AutoPolicy, encoder: Encoder, *, in_thread: bool) -> tuple[int, ...]:

@@ -65,7 +65,7 @@ class Replay:
     def cost(self, row: Row) -> Cost:
         request, fed = self._replayed(row, "off")
         with_drafts, _ = self._replayed(row, DRAFTS)
-        drawn = sum(branch.draws for branch in request.branches)
+        drawn = sum(len(branch.record.drawn) for branch in request.branches)
         return Cost(
             request.last_draw, with_drafts.last_draw, drawn, request.peak_cells, fed, request.attended / drawn
         )  # fmt: skip

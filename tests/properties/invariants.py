@@ -132,7 +132,8 @@ def check_trace(request: RequestState, found: Result, fed: int) -> None:
     shown = sum(one.tokens for one in found.trace.fed)
     assert shown == found.usage.input_tokens + found.usage.forced_tokens, "fed tokens do not add up to the usage"
     assert sum(one.tokens for one in found.trace.fed if one.was_kept) == found.usage.reused_tokens
-    drawn = sum(one.index is not None and one.index < branch.fed for branch in request.branches for one in branch.drawn)
+    indexes = ((one.index, branch.memory.fed) for branch in request.branches for one in branch.record.drawn)
+    drawn = sum(index is not None and index < in_memory for index, in_memory in indexes)
     assert request.preemptions or fed == shown + drawn, "the model was fed something else than the trace shows"
 
 
@@ -141,7 +142,7 @@ def check_counts(data: st.DataObject, case: Case, request: RequestState, found: 
     run_log, usage = request.run_log(chunk=way.chunk), found.usage
     simulated = simulate(case.plan, run_log)
     if request.was_held_back:
-        wanted = way.kept + sum(max(one.reserved, one.fed) for one in request.all_branches)
+        wanted = way.kept + sum(max(one.memory.reserved, one.memory.fed) for one in request.all_branches)
         assert way.cells is not None and wanted > way.cells, "something waited where there was room for all"
         return
     taken = usage.forward_passes - usage.repair_passes
@@ -160,7 +161,7 @@ def check_cost(mode: Mode, expected: Expected, request: RequestState, found: Res
     lock-step a value that is decoded again may have to wait for the last token of one that is not."""
     assert isinstance(expected, oracle.Decoded)
     usage = found.usage
-    fed = sum(branch.fed for branch in request.all_branches) + request.kept_tokens
+    fed = sum(branch.memory.fed for branch in request.all_branches) + request.kept_tokens
     if way.chunk is not None:
         assert fed >= expected.cost.fed, "something that is seen was not fed"
         return

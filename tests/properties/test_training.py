@@ -211,10 +211,10 @@ def decode(
 
 
 def name_of(branch: BranchState) -> Any:
-    if branch.hole is not None:
-        return branch.hole.field.path, branch.cursor.items
-    assert branch.decision is not None
-    return branch.decision.field, branch.cursor.items
+    if branch.pending.hole is not None:
+        return branch.pending.hole.field.path, branch.cursor.items
+    assert branch.pending.decision is not None
+    return branch.pending.decision.field, branch.cursor.items
 
 
 def trained(row: TrainingRow, model: Any, neighbours: list[TrainingRow]) -> tuple[dict[Any, Any], Masks]:

@@ -65,8 +65,8 @@ def weighed(engine: Engine, asked: Any, **options: Any) -> tuple[Result, dict[st
     states: dict[str, State] = {}
 
     def noted(branch: BranchState, shares: Any) -> None:
-        assert branch.hole is not None
-        states.setdefault(branch.hole.field.path, branch.hole.state.fork())
+        assert branch.pending.hole is not None
+        states.setdefault(branch.pending.hole.field.path, branch.pending.hole.state.fork())
         probe_options(branch, shares)
 
     probe_options = probes.probe_options

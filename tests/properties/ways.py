@@ -117,9 +117,9 @@ class Remembering:
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
         trees = []
         for branch in branches:
-            key = (repr(branch.request.values), branch.request.seed, branch.name, branch.items, branch.attempt)
+            key = (repr(branch.request.values), branch.request.seed, branch.name, branch.items, branch.retries.attempt)
             before = self._known.setdefault(key, branch)
-            tree = [] if before is branch else self._tree(before.tokens[len(branch.tokens) :])
+            tree = [] if before is branch else self._tree(before.sequence.tokens[len(branch.sequence.tokens) :])
             trees.append(tree[:most])
             most -= len(trees[-1])
         return trees
@@ -149,7 +149,7 @@ class Remembering:
 def check_nothing_is_left(engine: Engine) -> None:
     engine.check_integrity()
     assert engine.scheduler.is_idle
-    kept = sum(len(node.cells) for node in engine.scheduler.prefix.nodes)
+    kept = sum(len(node.memory.cells) for node in engine.scheduler.prefix.nodes)
     assert engine.scheduler.memory.cells.in_use == kept <= engine.scheduler.prefix.limit
 
 

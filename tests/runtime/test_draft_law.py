@@ -79,10 +79,10 @@ class AsPublished(Engine):
         ]
 
     def _accept(self, branch: BranchState, row: torch.Tensor, outcome: Outcome) -> Outcome:
-        assert isinstance(outcome, Sample) and branch.hole is not None
-        if branch.draft is None or outcome.token not in LETTERS:
+        assert isinstance(outcome, Sample) and branch.pending.hole is not None
+        if branch.memory.draft is None or outcome.token not in LETTERS:
             return outcome
-        nodes, last = (node.guess for node in branch.draft.nodes), branch.draft.last
+        nodes, last = (node.guess for node in branch.memory.draft.nodes), branch.memory.draft.last
         candidates = [one.token for one in nodes if one.parent == last and one.kind != PROBE]
         if not candidates:
             return outcome

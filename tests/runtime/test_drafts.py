@@ -57,7 +57,7 @@ def run(mode: str = "strict", *, engine: Engine | None = None, **options: Any) -
     engine = engine or Engine(copying_model(), byte_tokenizer())
     result = engine.run(COPIES, {"title": TITLE}, mode=mode, **options)
     engine.check_integrity()
-    assert engine.scheduler.memory.cells.in_use == sum(len(one.cells) for one in engine.scheduler.prefix.nodes)
+    assert engine.scheduler.memory.cells.in_use == sum(len(one.memory.cells) for one in engine.scheduler.prefix.nodes)
     return result
 
 

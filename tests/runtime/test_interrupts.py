@@ -160,7 +160,7 @@ def check_lossless(engine: Engine) -> None:
     engine.check_integrity()
     scheduler = engine.scheduler
     assert scheduler.is_idle, "a request is left"
-    kept = sum(len(branch.cells) for branch in scheduler.prefix.nodes)
+    kept = sum(len(branch.memory.cells) for branch in scheduler.prefix.nodes)
     assert scheduler.memory.cells.in_use == kept, "a request keeps cells"
 
 

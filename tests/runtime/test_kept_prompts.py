@@ -88,7 +88,7 @@ def test_prompts_go_in_the_order_of_their_last_use() -> None:
 def keeps(engine: Engine, letter: str) -> bool:
     """Whether a title is kept, without using it."""
     spelled = tuple(letter.encode()) * 8
-    return any(tuple(node.tokens[:8]) == spelled for node in engine.scheduler.prefix.nodes)
+    return any(tuple(node.sequence.tokens[:8]) == spelled for node in engine.scheduler.prefix.nodes)
 
 
 def test_the_limit_is_used_up_and_never_exceeded() -> None:

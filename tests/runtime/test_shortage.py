@@ -64,7 +64,7 @@ def check_small_device(plan: Plan, seed: int, tokens: int, kept: int) -> None:
     model = Small(at_most(tokens))
     engine = engine_of(model, prefix_cells=kept)
     assert outcome(engine, plan, seed=seed) == expected
-    assert engine.scheduler.memory.cells.in_use == sum(len(node.cells) for node in engine.scheduler.prefix.nodes)
+    assert engine.scheduler.memory.cells.in_use == sum(len(node.memory.cells) for node in engine.scheduler.prefix.nodes)
     model.fits = at_most(1 << 15)
     assert outcome(engine, plan, seed=seed) == expected
 

@@ -122,7 +122,7 @@ class EngineDrafter:
             self._confirmed += len(tree.confirmed)
             self._fed += len(tree.nodes)
         self._chances.learn(tree)
-        if self._ahead is not None and tree.branch.hole is None:
+        if self._ahead is not None and tree.branch.pending.hole is None:
             self._ahead.end(tree.branch)
 
     def remember(self, request: RequestState) -> None:

@@ -47,10 +47,11 @@ class GuessTree:
     """`guesses`: parents before children."""
 
     def __init__(self, branch: BranchState, values: Values, chances: Chances) -> None:
-        assert branch.hole is not None
+        hole = branch.pending.hole
+        assert hole is not None
         self.guesses: list[Guess] = []
         self._branch = branch
-        self._hole = branch.hole
+        self._hole = hole
         self._values = values
         self._chances = chances
         self._encoder: Encoder = branch.request.tokens.encoder

@@ -54,7 +54,7 @@ class ProbeDrafts:
 
     def probing(self, branches: Sequence[BranchState]) -> Probing:
         """What a probe is worth now."""
-        if any(branch.position + _ROOM > self._last_position for branch in branches):
+        if any(branch.sequence.position + _ROOM > self._last_position for branch in branches):
             return NO_PROBES
         runs = self._accuracy.runs
         gains = [
@@ -86,9 +86,10 @@ class ProbeDrafts:
     def predicted(self, branch: BranchState) -> list[list[Predicted]]:
         """Of each token that the branch draws next, the next one first: the likeliest ones."""
         known = self._predicted.get(branch)
-        if known is None or len(branch.tokens) < known.first:
+        length = len(branch.sequence.tokens)
+        if known is None or length < known.first:
             return []
-        gone = len(branch.tokens) - known.first
+        gone = length - known.first
         return [
             [Predicted(token, distance, probability) for token, probability in candidates]
             for distance, candidates in enumerate(known.likeliest)
@@ -106,7 +107,7 @@ class ProbeDrafts:
 
     def _settle(self, branch: BranchState) -> None:
         """Judge what was predicted of tokens that are all known by now."""
-        known = len(branch.tokens)
+        known = len(branch.sequence.tokens)
         pending = self._pending.setdefault(branch, [])
         for one in pending:
             if one.first + len(one.likeliest) <= known:
@@ -115,13 +116,14 @@ class ProbeDrafts:
 
     def _judge(self, branch: BranchState, known: _Predicted) -> None:
         """How far the tokens that are worth guessing came true: each of a run that is right saves a pass."""
-        drawn, is_right = {one.index for one in branch.drawn[-_ROOM:]}, True
+        tokens = branch.sequence.tokens
+        drawn, is_right = {one.index for one in branch.record.drawn[-_ROOM:]}, True
         for distance, candidates in enumerate(known.likeliest):
             at = known.first + distance
-            is_known = at < len(branch.tokens)
+            is_known = at < len(tokens)
             if is_known and at not in drawn:
                 continue  # the type forced it
-            is_right = is_right and is_known and branch.tokens[at] in _worth_guessing(candidates)
+            is_right = is_right and is_known and tokens[at] in _worth_guessing(candidates)
             if self._judged[distance] >= _MEMORY:
                 self._right[distance] /= 2
                 self._judged[distance] /= 2
@@ -145,7 +147,7 @@ def _as_drawn(logits: torch.Tensor, chances: torch.Tensor, tree: DraftTree) -> t
     sampling = sampling_of(branch)
     if not sampling.temperature:
         return chances
-    known = len(branch.tokens) - _first(tree)  # tokens that the type has forced after the last draw
+    known = len(branch.sequence.tokens) - _first(tree)  # tokens that the type has forced after the last draw
     keys = [draw_key(branch, ahead=max(0, distance - known)) for distance in range(len(logits))]
     times = waiting_times(keys, torch.arange(logits.shape[1], device=logits.device), dtype=logits.dtype)
     drawn = torch.softmax(logits / sampling.temperature, dim=-1) / times

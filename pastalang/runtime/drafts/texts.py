@@ -45,8 +45,9 @@ class Texts:
         return sorted(best.values(), key=lambda match: -match.length)[:_MATCHES]
 
     def _all(self, branch: BranchState, value: Sequence[int], depth: int) -> Iterator[Match]:
-        for seen in (Seen(branch, len(branch.tokens) - 1), *reversed(branch.view)):
-            tokens = seen.branch.tokens
+        sequence = branch.sequence
+        for seen in (Seen(branch, len(sequence.tokens) - 1), *reversed(sequence.view)):
+            tokens = seen.branch.sequence.tokens
             for place in self._places_in(seen, value[-1]):
                 length = 1
                 while (
@@ -63,7 +64,7 @@ class Texts:
         places = self._places.get(seen.branch)
         if places is None:
             places = self._places[seen.branch] = _Places()
-        places.read(seen.branch.tokens, self._words)
+        places.read(seen.branch.sequence.tokens, self._words)
         looked_at = 0
         for place in reversed(places.of.get(word, ())):
             if place < seen.length - 1:

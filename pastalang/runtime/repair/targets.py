@@ -77,9 +77,9 @@ def retry_text(text: str, place: Place) -> str:
 def _writers(layout: Layout, place: Place) -> list[Target]:
     """The branch that wrote exactly this place; else the holes in it; else the innermost branch around it."""
     around = [
-        Target(branch.name, branch.items, _without_key(layout, written), branch.first_checkpoint, None)
+        Target(branch.name, branch.items, _without_key(layout, written), branch.retries.first_checkpoint, None)
         for branch, written in layout.branches
-        if isinstance(branch, BranchState) and branch.first_checkpoint is not None and written.contains(place)
+        if isinstance(branch, BranchState) and branch.retries.first_checkpoint is not None and written.contains(place)
     ]
     exact = [target for target in around if target.place == place]
     if exact and not any(written == place for _, written in layout.fields):

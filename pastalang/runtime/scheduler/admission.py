@@ -31,14 +31,14 @@ def cells_wanted(branch: BranchState) -> int:
     A list counts with its fewest items, and a thread with the tokens that its text expects of it. A branch that needs
     more waits for it; no answer depends on the reservation.
     """
-    unfed = max(len(branch.tokens) - branch.fed, 0)
+    unfed = max(len(branch.sequence.tokens) - branch.memory.fed, 0)
     return unfed + measure(branch.cursor.ahead, one=partial(_wanted, branch), repeat=_wanted_by_list)
 
 
 def _wanted(branch: BranchState, segment: Segment | Arm) -> int:
     match segment:
         case Hole(max_tokens=tokens):
-            return branch.expected if segment.is_thread else tokens
+            return branch.memory.expected if segment.is_thread else tokens
         case Text() | Arm():
             return len(branch.request.tokens.encoder.text(fed_text(segment)))
         case ItemNumber():
@@ -67,7 +67,7 @@ class Admission:
         return wanted <= self._memory.free - claimed - self._prefix.unfed
 
     def begin_step(self, active: Iterable[RequestState]) -> None:
-        admitted = (branch for request in active for branch in request.held if branch.is_admitted)
+        admitted = (branch for request in active for branch in request.held if branch.memory.is_admitted)
         self._left = self._memory.free - sum(map(_claim, admitted)) - self._prefix.unfed
 
     @property
@@ -79,19 +79,20 @@ class Admission:
         """Whether a branch may take its first cells. One that may not asks again in every step."""
         match branch.request.pace:
             case Pace.RESERVED:
-                branch.reserved = cells_wanted(branch)
-                self._left -= branch.reserved
+                branch.memory.reserved = wanted = cells_wanted(branch)
+                self._left -= wanted
                 return self._left >= 0
             case Pace.RELAXED | Pace.EAGER:
                 return True
             case Pace.SERIAL:
-                return not any(one.is_admitted and one.stage is Stage.DRAWING for one in branch.request.held)
+                return not any(one.memory.is_admitted and one.stage is Stage.DRAWING for one in branch.request.held)
 
 
 def _claim(branch: BranchState) -> int:
     """The cells that a branch has yet to take, by its reservation."""
-    if branch.has_ended:
-        return max(branch.demand - branch.fed, 0)
-    if not branch.reserved:
-        branch.reserved = cells_wanted(branch)
-    return max(branch.reserved - branch.fed, 0)
+    memory = branch.memory
+    if branch.stage is Stage.ENDED:
+        return max(memory.demand - memory.fed, 0)
+    if not memory.reserved:
+        memory.reserved = cells_wanted(branch)
+    return max(memory.reserved - memory.fed, 0)

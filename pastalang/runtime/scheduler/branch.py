@@ -1,4 +1,11 @@
-"""One branch while it runs: its tokens, its place in its segments, what it sees, and which cells it owns.
+"""One branch while it runs. Its state has a class for each part of the scheduler that writes it:
+
+BranchState      where it is in the plan, and what it has written     the interpreter
+TokenSequence    its tokens, their positions, what they see           `append` and joins
+BranchMemory     its cells and its row, and who needs them            the step builder and `memory`
+Pending          the hole, decision or join that it waits for         `fields`, `choices`, `joins`
+BranchRecord     what it has done                                     all of them; results are made of it
+Retries          where it can be decoded again from                   `checkpoint` and `rewind`
 
 tokens   [ fed │ not fed yet ]       `cells` has one cell for each fed token
 demand   how many of them are needed; other tokens are never fed
@@ -75,92 +82,130 @@ class BranchOwner:
 
     def demand(self, branch: BranchState, count: int) -> None:
         """The first `count` tokens of a branch are needed, and so is everything that these tokens see."""
-        if count <= branch.demand:
+        if count <= branch.memory.demand:
             return
         waiting = [(branch, count)]
         while waiting:
             branch, count = waiting.pop()
-            if count <= branch.demand:
+            memory, sequence = branch.memory, branch.sequence
+            if count <= memory.demand:
                 continue
-            for index, joined in branch.joins.items():
-                if branch.demand <= index < count:
+            for index, joined in sequence.joins.items():
+                if memory.demand <= index < count:
                     waiting += [(last.branch, last.index + 1) for one in joined if (last := one.last) is not None]
-            if branch.demand == 0 and branch.source is not None:
-                waiting.append((branch.source.branch, branch.source.index + 1))
-            branch.demand = count
-            if branch.draft is not None:
-                branch.draft.confirm()
-            if count > branch.fed:
-                branch.owner.to_feed[branch] = None
+            if memory.demand == 0 and sequence.source is not None:
+                waiting.append((sequence.source.branch, sequence.source.index + 1))
+            memory.demand = count
+            if memory.draft is not None:
+                memory.draft.confirm()
+            if count > memory.fed:
+                memory.owner.to_feed[branch] = None
 
 
-@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
-class BranchState:
-    """`request` is its owner, unless that is the prefix cache: a kept stretch of a prompt has no request."""
+@dataclass(eq=False, slots=True)
+class TokenSequence:
+    """The tokens of a branch, where they stand, and what they see of other branches."""
 
-    owner: BranchOwner
-    request: RequestState = field(init=False)
-    spec: Branch
-    items: tuple[int, ...]
-    number: int  # in the order in which branches were made: parents first
-    source: Source | None
-    view: tuple[Seen, ...]
+    source: Source | None  # what its first token follows
+    view: tuple[Seen, ...]  # what its next token sees
     start: int  # the position of its first token
     position: int  # of its next token
     highest: int  # the highest position that it sees or has
-    names: Mapping[str, Any]  # the elements of the fan-outs around it
-    draw_items: tuple[int, ...]  # its items, those of stacked documents left out
-    cursor: Cursor  # where it is in the plan
-    parent: BranchState | None = None
-    forked_in: int = 0
-    stage: Stage = Stage.WALKING
-    lists: list[OpenList] = field(default_factory=list)  # around its place, outermost first
-    wait: Wait | None = None  # what it waits for
-    written: list[Written] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
-    cells: list[CellId] = field(default_factory=list)
-    drawn: list[DrawnToken] = field(default_factory=list)
-    log: list[Event] = field(default_factory=list)  # what it has done
-    runs: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, count, forward pass)
     joins: dict[int, tuple[BranchState, ...]] = field(default_factory=dict)  # before the token of this index
-    join_marks: list[tuple[int, int, tuple[BranchState, ...]]] = field(default_factory=list)  # (since, index, joined)
-    fed: int = 0
-    demand: int = 0
+    sees: int = 0  # how many tokens of other branches are in its view
+    values_before: list[BranchState] | None = None  # in its lock-step group, the nearest first
+    prompt: int = 0  # its tokens before the model's turn, if that turn begins in it
+    skip: int = 0  # so many of its first tokens are in the prefix cache
+    own_before: tuple[Seen, ...] = ()  # its own beginning, in other branches: see `sample_request.penalty_tokens`
+
+
+def view_from(branch: BranchState) -> tuple[Seen, ...]:
+    """What a branch sees that starts here."""
+    sequence = branch.sequence
+    return (*sequence.view, Seen(branch, len(sequence.tokens))) if sequence.tokens else sequence.view
+
+
+@dataclass(eq=False, slots=True)
+class BranchMemory:
+    """What a branch has in memory, what is needed there, and for whom it is kept.
+
+    Its owner is its request, unless that is the prefix cache: a kept stretch of a prompt has no request.
+    """
+
+    owner: BranchOwner
+    cells: list[CellId] = field(default_factory=list)  # one for each fed token
     row: RowId | None = None
+    fed: int = 0  # how many of its tokens
+    demand: int = 0  # how many of them are needed
     children: list[tuple[int, BranchState]] = field(default_factory=list)  # (after which token, child) without a row
     waiting: dict[int, list[BranchState]] = field(default_factory=dict)  # the branches that sample after each token
-    hole: OpenHole | None = None
-    decision: Decision | None = None
-    joining_since: int = 0
     viewers: int = 0  # held branches that see it
     is_held: bool = True
     is_admitted: bool = False
     reserved: int = 0  # cells that were reserved for it when it was admitted
     expected: int = 0  # tokens of a thread: how many to reserve cells for
-    values_before: list[BranchState] | None = None  # in its lock-step group, the nearest first
-    draws: int = 0
-    prompt: int = 0  # its tokens before the model's turn, if that turn begins in it
-    skip: int = 0  # so many of its first tokens are in the prefix cache
-    sees: int = 0  # how many tokens of other branches it sees
-    own_before: tuple[Seen, ...] = ()  # its own beginning, in other branches: see `sample_request.penalty_tokens`
-    # For finished branches that are decoded again (see `checkpoint`, `rewind`):
+    draft: DraftTree | None = None  # what the current step fed after its last token
+    unseen: list[CellId] = field(default_factory=list)  # cells of confirmed drafts, which its row has yet to see
+
+
+@dataclass(eq=False, slots=True)
+class Pending:
+    """What a branch waits for: a sample for its hole or its decision, or other branches."""
+
+    hole: OpenHole | None = None
+    decision: Decision | None = None
+    wait: Wait | None = None
+    since: int = 0  # the forward pass in which it began to wait for other branches
+
+
+@dataclass(eq=False, slots=True)
+class BranchRecord:
+    """What a branch has done. Nothing that it does next depends on it."""
+
+    log: list[Event] = field(default_factory=list)
+    drawn: list[DrawnToken] = field(default_factory=list)
+    runs: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, count, forward pass)
+    joins: list[tuple[int, int, tuple[BranchState, ...]]] = field(default_factory=list)  # (since, index, joined)
+    drafts: list[tuple[int, int, int]] = field(default_factory=list)  # (forward pass, drafts, confirmed ones)
+    confirmed: list[int] = field(default_factory=list)  # its tokens that were drafts
+    reported: list[FieldDone] = field(default_factory=list)  # the values that it has written, in their order
+
+
+@dataclass(eq=False, slots=True)
+class Retries:
+    """Where a branch that has ended can be decoded again from, and what has replaced what: see `rewind`."""
+
     attempt: int = 1  # how many branches have been made for this instance, this one included
     origin: int = -1  # its number, or the number of the branch that was first forked at its place
     replaced_by: BranchState | None = None  # the branch that replaces it in the answer
     retry_from: Checkpoint | None = None  # the checkpoint it was rewound to, until its first hole, choice or list
     first_checkpoint: Checkpoint | None = None  # before its first hole, choice or list
-    reported: list[FieldDone] = field(default_factory=list)  # the values that it has written, in their order
     join_checkpoints: list[Checkpoint] = field(default_factory=list)
     keeps_cells: bool = False  # whether it may be rewound to one of its own tokens
-    # Drafts:
-    draft: DraftTree | None = None  # what the current step fed after its last token
-    drafted: list[tuple[int, int, int]] = field(default_factory=list)  # (forward pass, drafts, confirmed ones)
-    confirmed: list[int] = field(default_factory=list)  # its tokens that were drafts
-    unseen: list[CellId] = field(default_factory=list)  # cells of confirmed drafts, which its row has yet to see
-    # While a step is built:
-    placed: int = 0  # tokens fed once the step has run
-    pieces: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, index in the step, count)
+
+
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
+class BranchState:
+    """Which branch it is, where it is in the plan, and what it has written; the rest of its state has other owners."""
+
+    request: RequestState = field(init=False)  # a stretch in the prefix cache has none
+    spec: Branch
+    items: tuple[int, ...]
+    number: int  # in the order in which branches were made: parents first
+    names: Mapping[str, Any]  # the elements of the fan-outs around it
+    draw_items: tuple[int, ...]  # its items, those of stacked documents left out
+    cursor: Cursor  # where it is in the plan
+    sequence: TokenSequence
+    memory: BranchMemory
+    parent: BranchState | None = None
+    stage: Stage = Stage.WALKING
+    lists: list[OpenList] = field(default_factory=list)  # around its place, outermost first
+    written: list[Written] = field(default_factory=list)
+    pending: Pending = field(default_factory=Pending)
+    record: BranchRecord = field(default_factory=BranchRecord)
+    retries: Retries = field(default_factory=Retries)
 
     def __repr__(self) -> str:
         """Short, because branches refer to one another."""
@@ -180,60 +225,61 @@ class BranchState:
         return self.items[: len(self.items) - len(self.draw_items)]
 
     @property
-    def purpose(self) -> str:
-        """Sets its random draws apart from those of the branches that it replaces."""
-        return "" if self.attempt == 1 else f"attempt {self.attempt}"
-
-    @property
     def has_ended(self) -> bool:
         return self.stage is Stage.ENDED
 
     @property
+    def view(self) -> tuple[Seen, ...]:
+        """The branches that it sees."""
+        return self.sequence.view
+
+    @property
+    def replaced_by(self) -> BranchState | None:
+        """The branch that stands for it in the answer."""
+        return self.retries.replaced_by
+
+    @property
     def drafts(self) -> Drafts:
         """How many tokens are guessed ahead of the hole that it fills."""
-        asked = None if self.hole is None else self.hole.hole.sampling.drafts
+        hole = self.pending.hole
+        asked = None if hole is None else hole.hole.sampling.drafts
         return asked or self.request.base.drafts or "off"
 
     @property
     def last(self) -> Source | None:
         """The token that its next token follows."""
-        return Source(self, len(self.tokens) - 1) if self.tokens else self.source
+        sequence = self.sequence
+        return Source(self, len(sequence.tokens) - 1) if sequence.tokens else sequence.source
 
     def append(self, tokens: tuple[int, ...] | list[int]) -> None:
         """Add tokens, to be fed when they are needed."""
+        sequence = self.sequence
         if tokens:
-            self.log.append(_ONE_FED if len(tokens) == 1 else Fed(len(tokens)))
-        if self.skip:
-            skipped = min(self.skip, len(tokens))
-            self.skip -= skipped
+            self.record.log.append(_ONE_FED if len(tokens) == 1 else Fed(len(tokens)))
+        if sequence.skip:
+            skipped = min(sequence.skip, len(tokens))
+            sequence.skip -= skipped
             tokens = tokens[skipped:]
         if not tokens:
             return
-        self.tokens.extend(tokens)
-        self.positions.extend(range(self.position, self.position + len(tokens)))
-        self.position += len(tokens)
-        self.highest = max(self.highest, self.position - 1)
+        sequence.tokens.extend(tokens)
+        sequence.positions.extend(range(sequence.position, sequence.position + len(tokens)))
+        sequence.position += len(tokens)
+        sequence.highest = max(sequence.highest, sequence.position - 1)
 
     def take_draft(self, cell: CellId) -> None:
         """Its next token has been fed as a draft: the cell is now its own."""
-        request = self.request
-        self.confirmed.append(self.fed)
-        self.runs.append((self.fed, 1, request.forward_passes))
-        self.cells.append(cell)
-        self.unseen.append(cell)
-        self.fed += 1
+        request, memory = self.request, self.memory
+        self.record.confirmed.append(memory.fed)
+        self.record.runs.append((memory.fed, 1, request.forward_passes))
+        memory.cells.append(cell)
+        memory.unseen.append(cell)
+        memory.fed += 1
         request.cells_now += 1
         request.peak_cells = max(request.peak_cells, request.cells_now)
-        later = [(index, child) for index, child in self.children if index >= self.fed]
-        request.late += [child for index, child in self.children if index < self.fed]
-        self.children[:] = later
-
-    def index_in_step(self, index: int) -> int:
-        """The index in this step of a token that the step feeds."""
-        for first, start, count in self.pieces:
-            if first <= index < first + count:
-                return start + index - first
-        raise AssertionError(f"token {index} of `{self.name}` is not in this step")
+        later = [(index, child) for index, child in memory.children if index >= memory.fed]
+        request.late += [child for index, child in memory.children if index < memory.fed]
+        memory.children[:] = later
 
     @property
     def page(self) -> list[Written]:
@@ -260,16 +306,18 @@ class BranchState:
 
     def wait_for_row(self) -> None:
         """Get a row with the token that it follows, or in the next step if that token has been fed."""
-        if self.source is None:
+        source = self.sequence.source
+        if source is None:
             return
-        before = self.source.branch
-        if self.source.index < before.fed:
-            self.owner.late.append(self)
+        before = source.branch.memory
+        if source.index < before.fed:
+            self.memory.owner.late.append(self)
         else:
-            before.children.append((self.source.index, self))
+            before.children.append((source.index, self))
 
     def forget_row(self) -> None:
         """The branch no longer waits for a row."""
-        if self.source is not None:
-            children = self.source.branch.children
+        source = self.sequence.source
+        if source is not None:
+            children = source.branch.memory.children
             children[:] = [(index, child) for index, child in children if child is not self]

@@ -20,14 +20,14 @@ _MANY_OPTIONS = 256
 
 def check_length(branch: BranchState, max_position: int) -> None:
     """Raises `TooLong` before a token beyond the model's last position is fed."""
-    if branch.position - 1 > max_position:
+    if branch.sequence.position - 1 > max_position:
         raise too_long(branch, max_position)
 
 
 def too_long(branch: BranchState, max_position: int) -> TooLong:
     request = branch.request
     headline = (
-        f"`{branch.name or 'the prompt'}` reaches position {branch.position - 1:,}, "
+        f"`{branch.name or 'the prompt'}` reaches position {branch.sequence.position - 1:,}, "
         f"and the model's last one is {max_position:,}"
     )
     options = _options(request)
@@ -91,7 +91,7 @@ def _gaps(request: RequestState) -> str:
 
 def too_small(request: RequestState, memory: Memory) -> OutOfMemory:
     branch = min(request.to_feed, key=lambda branch: branch.number)
-    wanted = branch.demand - branch.fed
+    wanted = branch.memory.demand - branch.memory.fed
     return OutOfMemory(
         f"`{branch.name or 'the prompt'}` wants {counted(wanted, 'cell')}, {memory.free} of {memory.capacity} are "
         "free, even when it runs one branch at a time; load the model with more `cells`, or pass `--cells`",

@@ -48,9 +48,14 @@ class Cells:
             raise ValueError(f"{wanted} cells cannot be taken")
         if wanted > self.free:
             raise OutOfCells(wanted=wanted, free=self.free, capacity=self.capacity)
-        taken = tuple(self._next() for _ in range(wanted))
+        taken = [heappop(self._freed) for _ in range(min(wanted, len(self._freed)))]
+        while len(taken) < wanted:
+            taken.append(CellId(self._untouched))
+            self._untouched += 1
+        for cell in taken:
+            self._owned[cell] = True
         self.peak = max(self.peak, self.in_use)
-        return taken
+        return tuple(taken)
 
     def release(self, cells: Iterable[CellId]) -> None:
         """Give cells back; they may be taken again at once."""
@@ -70,12 +75,3 @@ class Cells:
         assert len(held) == self.in_use, "the count of free cells is wrong"
         assert len(set(self._freed)) == len(self._freed), "a cell was freed twice"
         assert not any(self._owned[cell] for cell in self._freed), "a free cell is owned"
-
-    def _next(self) -> CellId:
-        if self._freed:
-            cell = heappop(self._freed)
-        else:
-            cell = CellId(self._untouched)
-            self._untouched += 1
-        self._owned[cell] = True
-        return cell

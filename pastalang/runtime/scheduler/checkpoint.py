@@ -42,12 +42,14 @@ class Checkpoint:
 
 
 def checkpoint_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Checkpoint:
-    written = (Seen(branch, len(branch.tokens)),) if branch.tokens else ()
-    branch.keeps_cells |= bool(branch.tokens)
+    sequence, retries = branch.sequence, branch.retries
+    written = (Seen(branch, len(sequence.tokens)),) if sequence.tokens else ()
+    retries.keeps_cells |= bool(written)
     return Checkpoint(
         branch, branch.cursor, len(branch.written), tuple(map(_level, branch.lists)), branch.last,
-        (*branch.view, *written), (*branch.own_before, *written), branch.position, branch.highest, branch.start,
-        len(branch.request.branches), len(branch.reported), tuple(branch.join_checkpoints), joined,
+        (*sequence.view, *written), (*sequence.own_before, *written), sequence.position, sequence.highest,
+        sequence.start, len(branch.request.branches), len(branch.record.reported), tuple(retries.join_checkpoints),
+        joined,
     )  # fmt: skip
 
 
@@ -55,9 +57,10 @@ def mark_checkpoint(branch: BranchState) -> Checkpoint | None:
     """A checkpoint at the current place of a branch; None if the request has no reviewer and never rewinds."""
     if branch.request.reviewer is None:
         return None
-    checkpoint: Checkpoint = branch.retry_from or checkpoint_of(branch)
-    branch.retry_from = None
-    branch.first_checkpoint = branch.first_checkpoint or checkpoint
+    retries = branch.retries
+    checkpoint: Checkpoint = retries.retry_from or checkpoint_of(branch)
+    retries.retry_from = None
+    retries.first_checkpoint = retries.first_checkpoint or checkpoint
     return checkpoint
 
 

@@ -23,10 +23,10 @@ def open_decision(branch: BranchState, draw: Draw) -> None:
     if isinstance(draw.segment, Choose):
         mark_checkpoint(branch)
         begin_value(branch, draw.segment.begins)
-    branch.decision = Decision(draw, branch.request.tokens.encoder)
-    taken = branch.decision.start()
+    branch.pending.decision = decision = Decision(draw, branch.request.tokens.encoder)
+    taken = decision.start()
     branch.append(taken.feed)
-    _go_on(branch, branch.decision, taken.option)
+    _go_on(branch, decision, taken.option)
 
 
 def take_in_decision(
@@ -36,9 +36,8 @@ def take_in_decision(
     taken = decision.take(token)
     is_fed = bool(taken.feed)
     text = branch.request.tokens.encoder.decode([token]) if is_fed else ""
-    branch.drawn.append(
-        DrawnToken(token, log_probability, forward_pass, len(branch.tokens) if is_fed else None, text)
-    )  # fmt: skip
+    index = len(branch.sequence.tokens) if is_fed else None
+    branch.record.drawn.append(DrawnToken(token, log_probability, forward_pass, index, text))
     branch.append(taken.feed)
     _go_on(branch, decision, taken.option)
 
@@ -47,7 +46,7 @@ def _go_on(branch: BranchState, decision: Decision, option: int | None) -> None:
     if option is None:
         wait_for_logits(branch)
         return
-    branch.decision = None
+    branch.pending.decision = None
     branch.stage = Stage.WALKING
     taken = decision.draw.options[option]
     if isinstance(taken, Arm):

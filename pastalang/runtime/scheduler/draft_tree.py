@@ -83,8 +83,8 @@ class DraftTree:
 
     def confirm(self) -> None:
         """Make the tokens of the branch that are needed next its own, as far as they are drafts."""
-        branch = self.branch
-        while branch.fed < branch.demand and (found := self._next()) is not None:
+        branch, memory = self.branch, self.branch.memory
+        while memory.fed < memory.demand and (found := self._next()) is not None:
             self.confirmed.append(found)
             branch.take_draft(self.nodes[found].cell)
 
@@ -116,11 +116,10 @@ class DraftTree:
 
     def _next(self) -> int | None:
         """The draft that is the next token of the branch. After a join a token sees more than a draft has seen."""
-        branch = self.branch
-        number = branch.fed
-        if number != self.after + len(self.confirmed) or number in branch.joins:
+        sequence, number = self.branch.sequence, self.branch.memory.fed
+        if number != self.after + len(self.confirmed) or number in sequence.joins:
             return None
-        wanted = (branch.tokens[number], self.last, branch.positions[number])
+        wanted = (sequence.tokens[number], self.last, sequence.positions[number])
         for place, node in enumerate(self.nodes):
             if node.guess.kind != PROBE and (node.guess.token, node.guess.parent, node.position) == wanted:
                 return place

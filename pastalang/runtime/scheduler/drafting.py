@@ -37,31 +37,29 @@ class Drafting:
         return self.drafter.propose(branches, step=step, most=most)
 
     def show(self) -> list[Edit]:
-        return [
-            Show(branch.row, tuple(branch.unseen))
-            for branch in self._confirmed
-            if branch.unseen and branch.row is not None
-        ]
+        memories = (branch.memory for branch in self._confirmed)
+        return [Show(one.row, tuple(one.unseen)) for one in memories if one.unseen and one.row is not None]
 
     def begin(self, trees: Sequence[DraftTree]) -> None:
         for branch in self._confirmed:
-            branch.unseen.clear()
+            branch.memory.unseen.clear()
         self._confirmed.clear()
         self._trees = trees
         for tree in trees:
-            tree.branch.draft = tree
+            tree.branch.memory.draft = tree
             tree.branch.request.drafted += len(tree.nodes)
 
     def probed(self) -> list[tuple[DraftTree, list[list[int]]]]:
         """Trees whose branches go on after the step, with the rows of logits of the probes that they go on from."""
-        found = ((tree, tree.probes()) for tree in self._trees if tree.branch.hole is not None)
+        found = ((tree, tree.probes()) for tree in self._trees if tree.branch.pending.hole is not None)
         return [(tree, rows) for tree, rows in found if rows]
 
     def end(self, trees: Sequence[DraftTree]) -> None:
         self._trees = ()
         for tree in trees:
-            tree.branch.draft = None
-            tree.branch.drafted.append((tree.branch.request.forward_passes, len(tree.nodes), len(tree.confirmed)))
+            tree.branch.memory.draft = None
+            forward_pass = tree.branch.request.forward_passes
+            tree.branch.record.drafts.append((forward_pass, len(tree.nodes), len(tree.confirmed)))
             if tree.confirmed:
                 self._confirmed.append(tree.branch)
             if self.drafter is not None:

@@ -84,7 +84,7 @@ def report_again(branch: BranchState, fields: Iterable[FieldDone]) -> None:
 
 def _report_done(branch: BranchState, done: FieldDone) -> None:
     branch.request.events.report(done)
-    branch.reported.append(done)
+    branch.record.reported.append(done)
 
 
 def report_arm(branch: BranchState, field: str, arm: Arm) -> None:

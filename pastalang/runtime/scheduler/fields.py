@@ -73,9 +73,9 @@ def open_hole(branch: BranchState, hole: Hole) -> None:
             fall_back_to_null(branch, field, hole, problem)
             return
     branch.append(lead)
-    branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
+    branch.pending.hole = opened = OpenHole(hole, field, state, request.tokens.encoder)
     report_start(branch, field)
-    _filled(branch, branch.hole, branch.hole.start())
+    _filled(branch, opened, opened.start())
 
 
 def take_in_hole(
@@ -84,8 +84,8 @@ def take_in_hole(
     """Accept a sampled token. Gives the threads that it begins."""
     with field_errors(hole.hole, branch.request.plan, hole.field.items):
         fill = hole.take(token, log_probability)
-    index = len(branch.tokens) if fill.is_kept else None
-    branch.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))
+    index = len(branch.sequence.tokens) if fill.is_kept else None
+    branch.record.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))
     if isinstance(hole.state, TaggedTextState):
         tags = hole.state.take_tags()
         return [] if must_wait(branch, fill, tags) else go_on_with_tags(branch, hole, fill, tags)
@@ -114,7 +114,7 @@ def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
         return
     hole.close()
     report_end(branch, hole.field)
-    branch.hole = None
+    branch.pending.hole = None
     branch.move()
     branch.stage = Stage.WALKING
 
@@ -123,12 +123,13 @@ def wait_for_logits(branch: BranchState) -> None:
     """Sample from the logits of its last token: in a later step, or in this one if the token has been fed."""
     source = branch.last
     assert source is not None, f"`{branch.name}` samples before anything was fed"
-    assert len(branch.tokens) not in branch.joins, f"`{branch.name}` samples right after a join"
+    assert len(branch.sequence.tokens) not in branch.sequence.joins, f"`{branch.name}` samples right after a join"
     branch.stage = Stage.DRAWING
     request = branch.request
     request.drawing += 1
     request.demand(source.branch, source.index + 1)
-    if source.index < source.branch.fed:
+    before = source.branch.memory
+    if source.index < before.fed:
         request.ready.append((branch, source))
     else:
-        source.branch.waiting.setdefault(source.index, []).append(branch)
+        before.waiting.setdefault(source.index, []).append(branch)

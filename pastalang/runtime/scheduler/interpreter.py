@@ -37,8 +37,9 @@ def advance(branch: BranchState) -> None:
 
 def try_join(branch: BranchState) -> bool:
     """Advance a waiting branch if all branches that it joins have ended. Says whether it did."""
-    if branch.hole is not None:
-        return _try_to_see(branch, branch.hole)
+    hole = branch.pending.hole
+    if hole is not None:
+        return _try_to_see(branch, hole)
     joined = joined_by(branch)
     if joined is None:
         return False
@@ -53,14 +54,14 @@ def accept_token(branch: BranchState, token: int, log_probability: float, forwar
     """Hand a sampled token to the hole or the decision that waits for it, and advance."""
     branch.request.drawing -= 1
     branch.request.last_draw = forward_pass
-    branch.draws += 1
-    branch.log.append(_DREW)
+    branch.record.log.append(_DREW)
     begun: list[BranchState] = []
-    if branch.hole is not None:
-        begun = take_in_hole(branch, branch.hole, token, log_probability, forward_pass)
+    hole, decision = branch.pending.hole, branch.pending.decision
+    if hole is not None:
+        begun = take_in_hole(branch, hole, token, log_probability, forward_pass)
     else:
-        assert branch.decision is not None
-        take_in_decision(branch, branch.decision, token, log_probability, forward_pass)
+        assert decision is not None
+        take_in_decision(branch, decision, token, log_probability, forward_pass)
     _all_walk_on(branch, begun)
 
 
@@ -114,8 +115,11 @@ def _feed(branch: BranchState, segment: Forced) -> None:
                 _begin_answer(branch)
             branch.append(known.tokens)
             if in_answer:
-                kept = branch.start - branch.skip if branch.parent is None else 0  # of its prompt, in the prefix cache
-                branch.prompt = len(branch.tokens) + kept
+                sequence = branch.sequence
+                kept = (
+                    sequence.start - sequence.skip if branch.parent is None else 0
+                )  # of its prompt, in the prefix cache
+                sequence.prompt = len(sequence.tokens) + kept
         case Place(branch=id):
             [placed] = branch.request.instances(id, items)
             branch.page.append(WrittenBranch(placed))
@@ -151,7 +155,7 @@ def _start(branch: BranchState, segment: Fork | Each | Repeat) -> None:
 
 def _fork(branch: BranchState, fork: Fork) -> None:
     spec = branch.request.plan.branch(fork.branch)
-    at = after_fork(branch.position, spec.reserve)
+    at = after_fork(branch.sequence.position, spec.reserve)
     child = start_branch(
         branch, fork.branch, branch.cursor.items, at.child, names=names_here(branch), draw_items=branch.draw_items_here
     )
@@ -164,7 +168,7 @@ def _fork(branch: BranchState, fork: Fork) -> None:
 def _fan_out(branch: BranchState, each: Each) -> None:
     elements = elements_of(branch, each)
     spec = branch.request.plan.branch(each.branch)
-    at = after_each(branch.position, spec.reserve, len(elements), stacked=each.stacked)
+    at = after_each(branch.sequence.position, spec.reserve, len(elements), stacked=each.stacked)
     here, draw_items, names = branch.cursor.items, branch.draw_items_here, names_here(branch)
     items: list[list[Any]] = []
     for number, (element, position) in enumerate(zip(elements, at.children, strict=True)):
@@ -179,8 +183,7 @@ def _fan_out(branch: BranchState, each: Each) -> None:
 
 
 def _wait(branch: BranchState, wait: Wait) -> None:
-    branch.wait = wait
-    branch.joining_since = branch.request.last_draw
+    branch.pending.wait, branch.pending.since = wait, branch.request.last_draw
     joined = joined_by(branch)
     if joined is None:
         branch.stage = Stage.JOINING
@@ -191,5 +194,5 @@ def _wait(branch: BranchState, wait: Wait) -> None:
 
 def _join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
     join(branch, joined)
-    branch.wait = None
+    branch.pending.wait = None
     branch.move()

@@ -8,7 +8,7 @@ from pastalang.plan.plan import ROOT, BranchId, Instance
 from pastalang.plan.positions import after_join
 from pastalang.plan.run_log import Skipped, Started, Waited
 from pastalang.runtime.events import Joined
-from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
+from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage, view_from
 from pastalang.runtime.scheduler.checkpoint import checkpoint_of
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
@@ -17,19 +17,21 @@ from pastalang.values.paths import place_of
 
 def start_branch(parent: BranchState, id: BranchId, items: tuple[int, ...], position: int, **more: Any) -> BranchState:
     """A branch that starts here: it sees what its parent sees now."""
-    view = (*parent.view, Seen(parent, len(parent.tokens))) if parent.tokens else parent.view
-    parent.log.append(Started(Instance(id, items), position - parent.position))
+    before = parent.sequence
+    parent.record.log.append(Started(Instance(id, items), position - before.position))
     child: BranchState = parent.request.add(
-        id, items, source=parent.last, view=view, position=position, highest=parent.highest, parent=parent, **more
-    )
+        id, items, source=parent.last, view=view_from(parent), position=position, highest=before.highest,
+        parent=parent, **more,
+    )  # fmt: skip
     return child
 
 
 def skip_to(branch: BranchState, position: int) -> None:
     """Leave positions free for branches that have started."""
-    if position > branch.position:
-        branch.log.append(Skipped(position - branch.position))
-        branch.position = position
+    sequence = branch.sequence
+    if position > sequence.position:
+        branch.record.log.append(Skipped(position - sequence.position))
+        sequence.position = position
 
 
 def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, ...]) -> bool:
@@ -51,9 +53,9 @@ def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, 
 
 def joined_by(branch: BranchState) -> tuple[BranchState, ...] | None:
     """The branches that a join waits for, in the order of the program; None while one of them has not ended."""
-    assert branch.wait is not None
+    assert branch.pending.wait is not None
     found: list[BranchState] = []
-    for awaited in branch.wait.awaited:
+    for awaited in branch.pending.wait.awaited:
         instances = branch.request.instances(awaited.branch, awaited.items)
         if not all(one.has_ended for one in instances):
             return None
@@ -65,26 +67,26 @@ def joined_by(branch: BranchState) -> tuple[BranchState, ...] | None:
 
 def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
     """A branch in the middle of a text waits for threads of that text, which are never decoded again without it."""
-    if branch.request.reviewer is not None and branch.hole is None:
-        branch.join_checkpoints.append(checkpoint_of(branch, joined=joined))
-    branch.log.append(Waited(tuple(one.instance for one in joined)))
-    index = len(branch.tokens)
-    before = branch.joins.get(index, ())
-    branch.joins[index] = (*before, *(one for one in joined if one not in before))
-    known = {seen.branch: seen.length for seen in branch.view}
+    if branch.request.reviewer is not None and branch.pending.hole is None:
+        branch.retries.join_checkpoints.append(checkpoint_of(branch, joined=joined))
+    branch.record.log.append(Waited(tuple(one.instance for one in joined)))
+    sequence = branch.sequence
+    index = len(sequence.tokens)
+    before = sequence.joins.get(index, ())
+    sequence.joins[index] = (*before, *(one for one in joined if one not in before))
+    known = {seen.branch: seen.length for seen in sequence.view}
     for one in joined:
-        for seen in (*one.view, Seen(one, len(one.tokens))):
+        for seen in (*one.sequence.view, Seen(one, len(one.sequence.tokens))):
             if seen.branch is not branch and seen.length > known.get(seen.branch, -1):
                 if seen.branch not in known:
-                    seen.branch.viewers += 1
+                    seen.branch.memory.viewers += 1
                 known[seen.branch] = seen.length
-    branch.view = tuple(Seen(seen, length) for seen, length in known.items())
-    branch.sees = sum(known.values())
-    highest = max(map(highest_seen, joined), default=-1)
-    branch.position = after_join(branch.position, max(branch.highest, highest), branch.spec.overrun)
-    branch.highest = max(branch.highest, highest)
+    sequence.view = tuple(Seen(seen, length) for seen, length in known.items())
+    sequence.sees = sum(known.values())
+    sequence.highest = max([sequence.highest, *map(highest_seen, joined)])
+    sequence.position = after_join(sequence.position, sequence.highest, branch.spec.overrun)
     if joined:
-        branch.join_marks.append((branch.joining_since, index, joined))
+        branch.record.joins.append((branch.pending.since, index, joined))
         places = tuple(place_of(one.name, one.items) for one in joined)
         branch.request.events.report(Joined(branch.name, branch.items, places))
 
@@ -95,11 +97,12 @@ def prefetch_joined(request: RequestState) -> None:
     Otherwise its passes would come after theirs. Without chunks the text takes one pass, the one that needs it.
     """
     for branch in list(request.held):
-        if len(branch.tokens) > branch.demand:
+        length, memory = len(branch.sequence.tokens), branch.memory
+        if length > memory.demand:
             if _will_be_seen(branch):
-                request.demand(branch, len(branch.tokens))
-            elif branch.children:
-                request.demand(branch, 1 + max(index for index, _ in branch.children))
+                request.demand(branch, length)
+            elif memory.children:
+                request.demand(branch, 1 + max(index for index, _ in memory.children))
 
 
 def _will_be_seen(branch: BranchState) -> bool:

@@ -14,12 +14,13 @@ from pastalang.runtime.scheduler.branch import BranchState
 def values_before(branch: BranchState) -> list[BranchState | None]:
     """The earlier values of the branch's group, the nearest first. None stands for a value that has not begun."""
     assert branch.spec.lockstep is not None
-    if branch.values_before is not None:
-        return list(branch.values_before)
+    sequence = branch.sequence
+    if sequence.values_before is not None:
+        return list(sequence.values_before)
     found = [value for index, value in _values(branch) if index < branch.spec.lockstep.index][::-1]
     begun = [value for value in found if value is not None]
     if len(begun) == len(found):
-        branch.values_before = begun
+        sequence.values_before = begun
     return found
 
 
@@ -47,9 +48,9 @@ def fix_values_before(branches: Iterable[BranchState]) -> None:
 
 def highest_seen(branch: BranchState) -> int:
     """The highest position that a branch has or sees, including the tokens it sees in lock-step."""
+    sequence = branch.sequence
     if branch.spec.lockstep is None:
-        return branch.highest
-    levels = (
-        (value, min(len(value.tokens), len(branch.tokens))) for value in values_before(branch) if value is not None
-    )
-    return max([branch.highest, *(value.positions[count - 1] for value, count in levels if count)])
+        return sequence.highest
+    values = (value.sequence for value in values_before(branch) if value is not None)
+    levels = ((value, min(len(value.tokens), len(sequence.tokens))) for value in values)
+    return max([sequence.highest, *(value.positions[count - 1] for value, count in levels if count)])

@@ -40,8 +40,8 @@ class Memory:
     def take(self, branch: BranchState, count: int) -> tuple[CellId, ...]:
         """Cells for the next `count` tokens of a branch."""
         taken = self.cells.take(count)
-        branch.cells += taken
-        branch.owner.cells_now += count
+        branch.memory.cells += taken
+        branch.memory.owner.cells_now += count
         return taken
 
     def take_for_drafts(self, count: int) -> tuple[CellId, ...]:
@@ -58,13 +58,14 @@ class Memory:
 
     def open_row(self, branch: BranchState) -> RowId:
         """A view row for a branch that has none; a row that was freed is used again."""
-        assert branch.row is None, f"`{branch.name}` has a row already"
+        assert branch.memory.row is None, f"`{branch.name}` has a row already"
         if self._free_rows:
-            branch.row = self._free_rows.pop()
+            row = self._free_rows.pop()
         else:
-            branch.row = RowId(self._rows_made)
+            row = RowId(self._rows_made)
             self._rows_made += 1
-        return branch.row
+        branch.memory.row = row
+        return row
 
     def give_back(self, branch: BranchState) -> None:
         """Free the cells and the row of a branch."""
@@ -81,27 +82,27 @@ class Memory:
         `branches` are all that may own one of the rows. A branch that loses its row waits for another one.
         """
         for branch in fed:
-            self._free_cells(branch, since=branch.fed)
-            branch.placed = branch.fed
-            branch.pieces.clear()
+            self._free_cells(branch, since=branch.memory.fed)
         for branch in branches:
-            if branch.row is not None and branch.row in rows:
+            if branch.memory.row in rows:
                 self._close_row(branch)
                 branch.wait_for_row()
 
     def check_integrity(self, branches: Iterable[BranchState]) -> None:
         """Assert that every cell is free or has exactly one owner among `branches`."""
-        self.cells.check_integrity([branch.cells for branch in branches])
+        self.cells.check_integrity([branch.memory.cells for branch in branches])
 
     def _free_cells(self, branch: BranchState, *, since: int) -> None:
-        freed = branch.cells[since:]
+        memory = branch.memory
+        freed = memory.cells[since:]
         if freed:
             self.cells.release(freed)
-            branch.owner.cells_now -= len(freed)
-            del branch.cells[since:]
+            memory.owner.cells_now -= len(freed)
+            del memory.cells[since:]
 
     def _close_row(self, branch: BranchState) -> None:
-        if branch.row is not None:
-            self._free_rows.append(branch.row)
-            branch.row = None
-            branch.unseen.clear()
+        memory = branch.memory
+        if memory.row is not None:
+            self._free_rows.append(memory.row)
+            memory.row = None
+            memory.unseen.clear()

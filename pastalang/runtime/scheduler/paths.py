@@ -28,18 +28,19 @@ class _Path:
         known = self._known.get(branch, 0)
         if count <= known:
             return
-        if known == 0 and branch.source is not None:
-            self.add(branch.source)
+        sequence, cells = branch.sequence, branch.memory.cells
+        if known == 0 and sequence.source is not None:
+            self.add(sequence.source)
         self._known[branch] = count
         for index in range(known, count):
-            for one in branch.joins.get(index, ()):
+            for one in sequence.joins.get(index, ()):
                 if one.last is not None:
                     self.add(one.last)
             self._add_level(branch, index)
-            self.cells[branch.cells[index]] = None
+            self.cells[cells[index]] = None
 
     def _add_level(self, branch: BranchState, index: int) -> None:
         if branch.spec.lockstep is not None:
             for value in reversed(values_before(branch)):
-                if value is not None and index < len(value.tokens):
-                    self.cells[value.cells[index]] = None
+                if value is not None and index < len(value.sequence.tokens):
+                    self.cells[value.memory.cells[index]] = None

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 
 from pastalang.plan.machine import Cursor, Feed
 from pastalang.plan.plan import ROOT, Branch, Instance, Overrun, Place, Release
-from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source, Stage
+from pastalang.runtime.scheduler.branch import (
+    BranchMemory,
+    BranchOwner,
+    BranchState,
+    Seen,
+    Source,
+    Stage,
+    TokenSequence,
+)
 from pastalang.runtime.scheduler.known_text import known_text
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import NOTHING, Prefix, RequestState
@@ -68,12 +76,12 @@ class PrefixCache:
     @property
     def size(self) -> int:
         """The cells that are kept, or will be once their tokens are fed."""
-        return sum(len(node.branch.tokens) for node in self._nodes)
+        return sum(len(node.branch.sequence.tokens) for node in self._nodes)
 
     @property
     def unfed(self) -> int:
         """The cells that kept stretches have yet to take."""
-        return sum(len(node.branch.tokens) - node.branch.fed for node in self._nodes)
+        return sum(len(node.branch.sequence.tokens) - node.branch.memory.fed for node in self._nodes)
 
     def start(self, tokens: Sequence[int], memory: Memory, keeper: str = "") -> Prefix:
         """The part of `tokens` that is kept for a keeper. The rest is kept from now on if it is long enough and fits.
@@ -97,7 +105,7 @@ class PrefixCache:
     def forget(self, branches: Sequence[BranchState], memory: Memory) -> None:
         """Drop stretches that only a failed request saw: their contents may be why it failed."""
         for node in [node for node in self._nodes if node.branch in branches]:
-            if not node.children and not node.branch.viewers:
+            if not node.children and not node.branch.memory.viewers:
                 self._drop(node, memory)
 
     def _find(self, tokens: Sequence[int], keeper: str) -> list[tuple[_Node, int]]:
@@ -106,7 +114,7 @@ class PrefixCache:
         node = self._top.get((keeper, tokens[0])) if tokens else None
         while node is not None:
             node.used = self._clock
-            length = _common(node.branch.tokens, tokens, at)
+            length = _common(node.branch.sequence.tokens, tokens, at)
             path.append((node, length))
             at += length
             node = node.children.get((length, tokens[at])) if at < len(tokens) else None
@@ -115,9 +123,9 @@ class PrefixCache:
     def _add(self, path: list[tuple[_Node, int]], tokens: Sequence[int], keeper: str) -> _Node:
         before = _prefix_of(path)
         branch = BranchState(
-            owner=self.owner, spec=_STRETCH, items=(), number=-1, source=before.source, view=before.view,
-            start=before.length, position=before.length, highest=before.length - 1, names={}, draw_items=(),
-            stage=Stage.ENDED, is_admitted=True, cursor=_NOWHERE,
+            spec=_STRETCH, items=(), number=-1, names={}, draw_items=(), cursor=_NOWHERE, stage=Stage.ENDED,
+            sequence=TokenSequence(before.source, before.view, before.length, before.length, before.length - 1),
+            memory=BranchMemory(self.owner, is_admitted=True),
         )  # fmt: skip
         branch.append(list(tokens))
         branch.wait_for_row()
@@ -140,7 +148,7 @@ class PrefixCache:
 
     def _evict(self, memory: Memory, *, keep: Sequence[_Node]) -> bool:
         idle = [
-            node for node in self._nodes if not node.children and not node.branch.viewers and node not in keep
+            node for node in self._nodes if not node.children and not node.branch.memory.viewers and node not in keep
         ]  # fmt: skip
         if not idle:
             return False
@@ -149,11 +157,11 @@ class PrefixCache:
 
     def _drop(self, node: _Node, memory: Memory) -> None:
         branch = node.branch
-        branch.is_held = False
+        branch.memory.is_held = False
         if node.parent is None:
-            del self._top[node.keeper, branch.tokens[0]]
+            del self._top[node.keeper, branch.sequence.tokens[0]]
         else:
-            del node.parent.children[node.at, branch.tokens[0]]
+            del node.parent.children[node.at, branch.sequence.tokens[0]]
         del self._nodes[node]
         memory.give_back(branch)
         self.owner.to_feed.pop(branch, None)
@@ -166,7 +174,7 @@ def _prefix_of(path: Sequence[tuple[_Node, int]]) -> Prefix:
     if not path:
         return NOTHING
     node, length = path[-1]
-    reused = sum(min(part, one.branch.fed) for one, part in path)
+    reused = sum(min(part, one.branch.memory.fed) for one, part in path)
     view = tuple(Seen(one.branch, part) for one, part in path)
     return Prefix(sum(part for _, part in path), view, Source(node.branch, length - 1), reused)
 

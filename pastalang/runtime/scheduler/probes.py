@@ -20,7 +20,7 @@ from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.option_groups import choice_position, options_left
 from pastalang.runtime.sampling.confidence import Shares, masked_probability, shares_of
-from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
+from pastalang.runtime.scheduler.branch import BranchMemory, BranchState, Stage, TokenSequence, view_from
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.reclaim import drop
@@ -37,7 +37,7 @@ def probe_options(branch: BranchState, shares: Shares) -> None:
 
     Not in lock-step: a value sees others token by token there, which a probe cannot do.
     """
-    hole = branch.hole
+    hole = branch.pending.hole
     assert hole is not None and hole.field.details is not None
     standing = choice_position(hole.state)
     if standing is None or len(standing.machine.options) > OPTIONS or branch.spec.lockstep is not None:
@@ -49,7 +49,7 @@ def probe_options(branch: BranchState, shares: Shares) -> None:
 def end_probe(branch: BranchState, memory: Memory) -> None:
     """End a probe: its logits have been read, or are not worth waiting for."""
     branch.stage = Stage.ENDED
-    branch.waiting.clear()
+    branch.memory.waiting.clear()
     branch.request.drawing -= 1
     del branch.request.probes[branch]
     drop(branch, memory)
@@ -90,14 +90,13 @@ def _open_tokens(state: State) -> list[tuple[float, int]]:
 
 
 def _add_probe(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -> None:
-    request = branch.request
-    view = (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
+    request, before = branch.request, branch.sequence
+    sequence = TokenSequence(branch.last, view_from(branch), before.position, before.position, before.highest)
     probe = BranchState(
-        owner=request, spec=branch.spec, items=branch.items, number=branch.number, source=branch.last, view=view,
-        start=branch.position, position=branch.position, highest=branch.highest, names={}, parent=branch,
-        draw_items=branch.draw_items, cursor=branch.cursor,
+        spec=branch.spec, items=branch.items, number=branch.number, names={}, parent=branch,
+        draw_items=branch.draw_items, cursor=branch.cursor, sequence=sequence, memory=BranchMemory(request),
     )  # fmt: skip
-    probe.hole = hole
+    probe.pending.hole = hole
     probe.append(tokens)
     probe.stage = Stage.DRAWING
     request.add_probe(probe)
@@ -105,11 +104,12 @@ def _add_probe(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -> 
 
 def note_details(branch: BranchState, logits: torch.Tensor) -> None:
     """Note what the type does to one row of `logits`, (vocabulary,). Call it before the sampled token is accepted."""
-    if branch.hole is None:
+    hole = branch.pending.hole
+    if hole is None:
         return
-    field: Field = branch.hole.field
+    field: Field = hole.field
     field.details = field.details or Details()
-    state = branch.hole.state
+    state = hole.state
     field.details.masked_probability.append(min(max(masked_probability(logits, state), 0.0), 1.0))
     standing = choice_position(state)
     if standing is not None:

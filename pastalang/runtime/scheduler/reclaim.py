@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pastalang.plan.plan import Release
-from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.lockstep import values_after
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
@@ -38,7 +38,7 @@ def release_all(request: RequestState, memory: Memory) -> None:
     request.joining.clear()
     request.ready.clear()
     for branch in request.all_branches:
-        branch.waiting.clear()
+        branch.memory.waiting.clear()
         branch.forget_row()
         memory.give_back(branch)
     request.probes.clear()
@@ -50,9 +50,9 @@ def release_replaced(request: RequestState, memory: Memory) -> None:
     kept = {*request.live, *request.reviewer.undoable}
     seen = _lengths_seen(kept)
     for branch in request.branches:
-        if branch.is_held and branch not in kept and seen[branch] <= branch.fed:
+        if branch.memory.is_held and branch not in kept and seen[branch] <= branch.memory.fed:
             _hold_no_longer(branch)
-        if not branch.is_held:
+        if not branch.memory.is_held:
             memory.cut(branch, seen[branch])
 
 
@@ -60,34 +60,35 @@ def _lengths_seen(branches: set[BranchState]) -> Counter[BranchState]:
     """How many tokens of each branch these have seen. In lock-step, they also see what those values have seen."""
     lengths: Counter[BranchState] = Counter()
     for branch in branches:
-        for seen in branch.view:
+        for seen in branch.sequence.view:
             lengths[seen.branch] = max(lengths[seen.branch], seen.length)
     for branch in {*branches, *lengths}:
-        for value in branch.values_before or ():
-            lengths[value] = len(value.tokens)
+        for value in branch.sequence.values_before or ():
+            lengths[value] = len(value.sequence.tokens)
     return lengths
 
 
 def drop(branch: BranchState, memory: Memory) -> None:
     """The branch is held no longer, and no longer holds what it sees."""
     _hold_no_longer(branch)
-    for seen in branch.view:
+    for seen in branch.sequence.view:
         _free_if_unseen(seen.branch, memory)
     _free_if_unseen(branch, memory)
 
 
 def _hold_no_longer(branch: BranchState) -> None:
-    branch.is_held = False
-    branch.owner.held.pop(branch, None)
-    branch.owner.to_feed.pop(branch, None)
-    if not branch.fed:
+    memory = branch.memory
+    memory.is_held = False
+    memory.owner.held.pop(branch, None)
+    memory.owner.to_feed.pop(branch, None)
+    if not memory.fed:
         branch.forget_row()
-    for seen in branch.view:
-        seen.branch.viewers -= 1
+    for seen in branch.sequence.view:
+        seen.branch.memory.viewers -= 1
 
 
 def _free_if_unseen(branch: BranchState, memory: Memory) -> None:
-    if not branch.is_held and not branch.viewers and not _is_seen_in_lockstep(branch):
+    if not branch.memory.is_held and not branch.memory.viewers and not _is_seen_in_lockstep(branch):
         memory.give_back(branch)
 
 
@@ -95,7 +96,7 @@ def _can_never_be_seen(branch: BranchState) -> bool:
     """Whether not even a repair needs its tokens. What it sees stays, because it may be rewound itself; a branch that
     others join stays, because those may be rewound after they have ended."""
     is_joined = bool(branch.request.tokens.joiners[branch.spec.id])
-    return not (branch.viewers or branch.keeps_cells or is_joined or _is_seen_in_lockstep(branch))
+    return not (branch.memory.viewers or branch.retries.keeps_cells or is_joined or _is_seen_in_lockstep(branch))
 
 
 def _is_seen_in_lockstep(branch: BranchState) -> bool:
@@ -104,9 +105,10 @@ def _is_seen_in_lockstep(branch: BranchState) -> bool:
 
 
 def _is_needed(branch: BranchState) -> bool:
-    if not branch.has_ended or (branch.spec.release is Release.NEVER and not _is_seen_in_lockstep(branch)):
+    if branch.stage is not Stage.ENDED or (branch.spec.release is Release.NEVER and not _is_seen_in_lockstep(branch)):
         return True
-    if branch.demand > branch.fed or branch.children or _may_be_demanded(branch) or may_be_waited_for(branch):
+    memory = branch.memory
+    if memory.demand > memory.fed or memory.children or _may_be_demanded(branch) or may_be_waited_for(branch):
         return True
     request = branch.request
     for joiner, shared in request.tokens.joiners[branch.spec.id]:
@@ -118,6 +120,6 @@ def _is_needed(branch: BranchState) -> bool:
 
 def _may_be_demanded(branch: BranchState) -> bool:
     """Whether later values in lock-step may still need tokens of a branch that does not even have a row."""
-    if branch.row is not None or not branch.tokens or not _is_seen_in_lockstep(branch):
+    if branch.memory.row is not None or not branch.sequence.tokens or not _is_seen_in_lockstep(branch):
         return False
     return not all(value is not None and value.has_ended for value in values_after(branch))

@@ -15,7 +15,7 @@ from pastalang.plan.run_log import InstanceLog, RunLog
 from pastalang.program.types import Drafts, Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source
+from pastalang.runtime.scheduler.branch import BranchMemory, BranchOwner, BranchState, Seen, Source, TokenSequence
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.lockstep import fix_values_before
 from pastalang.values.quotes import no_texts, quotable_texts
@@ -156,7 +156,7 @@ class RequestState(BranchOwner):
     @property
     def keeps_unseen_tokens(self) -> bool:
         """Whether it goes on from the middle of a kept stretch, whose end takes cells that it does not need."""
-        return any(seen.length < len(seen.branch.tokens) for seen in self.root.view)
+        return any(seen.length < len(seen.branch.sequence.tokens) for seen in self.root.sequence.view)
 
     def review(self) -> bool:
         """Let the reviewer judge the complete answer. Says whether anything is decoded again."""
@@ -166,13 +166,13 @@ class RequestState(BranchOwner):
 
     @property
     def stats(self) -> FirstAnswerStats:
-        drawn = sum(len(branch.drawn) for branch in self.branches)
+        drawn = sum(len(branch.record.drawn) for branch in self.branches)
         return FirstAnswerStats(len(self.branches), self.forward_passes, self.last_draw, drawn)
 
     def run_log(self, *, chunk: int | None = None) -> RunLog:
         """What the first complete answer took, without anything that was decoded again."""
         first = self.branches[: self.first_answer.branches if self.first_answer else None]
-        logs = {branch.instance: InstanceLog(tuple(branch.log), frozenset(branch.confirmed)) for branch in first}
+        logs = {one.instance: InstanceLog(tuple(one.record.log), frozenset(one.record.confirmed)) for one in first}
         return RunLog(logs, chunk, self.kept_tokens)
 
     def preempt(self) -> None:
@@ -191,8 +191,8 @@ class RequestState(BranchOwner):
             ROOT, (), source=prefix.source, view=prefix.view, position=prefix.length, highest=prefix.length - 1,
             names={}, parent=None,
         )  # fmt: skip
-        root.skip = self.kept_tokens = prefix.length
-        root.own_before = prefix.view
+        root.sequence.skip = self.kept_tokens = prefix.length
+        root.sequence.own_before = prefix.view
         self.cells_now = prefix.length
         return root
 
@@ -210,35 +210,36 @@ class RequestState(BranchOwner):
         draw_items: tuple[int, ...] | None = None,
     ) -> BranchState:
         branch = BranchState(
-            owner=self, spec=self.plan.branch(id), items=items, number=len(self.branches), source=source, view=view,
-            start=position, position=position, highest=highest, names=names, parent=parent,
+            spec=self.plan.branch(id), items=items, number=len(self.branches), names=names, parent=parent,
             draw_items=items if draw_items is None else draw_items,
             cursor=self.tokens.machine.begin(Instance(id, items)),
+            sequence=TokenSequence(source, view, position, position, highest), memory=BranchMemory(self),
         )  # fmt: skip
         branch.request = self
-        branch.sees = sum(seen.length for seen in view)
+        branch.sequence.sees = sum(seen.length for seen in view)
         self.branches.append(branch)
         self.held[branch] = None
         self._made[id, items] += 1
-        branch.attempt = self._made[id, items]
-        branch.origin = branch.number
+        branch.retries.attempt = self._made[id, items]
+        branch.retries.origin = branch.number
         self.show(branch)
         for seen in view:
-            seen.branch.viewers += 1
+            seen.branch.memory.viewers += 1
         branch.wait_for_row()
         return branch
 
     def add_probe(self, branch: BranchState) -> None:
         """Add a branch that is fed once, in parallel with everything else, for the logits of its last token."""
-        assert branch.source is not None and branch.source.index < branch.source.branch.fed
+        source, length = branch.sequence.source, len(branch.sequence.tokens)
+        assert source is not None and source.index < source.branch.memory.fed
         branch.request = self
         self.probes[branch] = self.held[branch] = None
         branch.wait_for_row()
-        for seen in branch.view:
-            seen.branch.viewers += 1
-        branch.waiting[len(branch.tokens) - 1] = [branch]
+        for seen in branch.sequence.view:
+            seen.branch.memory.viewers += 1
+        branch.memory.waiting[length - 1] = [branch]
         self.drawing += 1
-        self.demand(branch, len(branch.tokens))
+        self.demand(branch, length)
 
     def show(self, *branches: BranchState) -> None:
         """Make them the instances of their branches."""
@@ -273,4 +274,5 @@ class RequestState(BranchOwner):
         """How many tokens a branch may still write; None if its reserve does not cap it."""
         if branch.spec.overrun is not Overrun.CAP:
             return None
-        return tokens_left(branch.position, branch.start, branch.spec.reserve, branch.spec.overrun)
+        sequence = branch.sequence
+        return tokens_left(sequence.position, sequence.start, branch.spec.reserve, branch.spec.overrun)

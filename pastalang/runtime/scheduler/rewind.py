@@ -38,7 +38,7 @@ def rewind_to(places: Iterable[tuple[Checkpoint, str]]) -> list[Retake]:
     for checkpoint, lead in places:
         if latest(checkpoint.branch) not in hidden:  # otherwise a retake of an earlier branch decodes it anew
             retakes.append(_retake(checkpoint, lead, free))
-            free = max(free, retakes[-1].new.position + checkpoint.branch.spec.reserve)
+            free = max(free, retakes[-1].new.sequence.position + checkpoint.branch.spec.reserve)
             hidden.update(retakes[-1].hidden)
     for retake in retakes:
         if retake.new not in hidden:
@@ -60,19 +60,22 @@ def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
         old.spec.id, old.items, source=checkpoint.source, view=checkpoint.view, position=position,
         highest=checkpoint.highest, names=old.names, parent=old.parent, draw_items=old.draw_items,
     )  # fmt: skip
-    new.origin = old.origin
-    new.own_before = checkpoint.own
+    before, again = old.retries, new.retries
+    again.origin = before.origin
+    new.sequence.own_before = checkpoint.own
     new.cursor = checkpoint.cursor
     new.written, new.lists = rewound(checkpoint)
-    new.join_checkpoints = list(checkpoint.join_checkpoints)
-    new.reported = old.reported[: checkpoint.reported]
-    if old.first_checkpoint is not None and checkpoint not in old.first_checkpoint.join_checkpoints:
-        new.first_checkpoint = old.first_checkpoint
-    old.replaced_by = new
+    again.join_checkpoints = list(checkpoint.join_checkpoints)
+    new.record.reported = old.record.reported[: checkpoint.reported]
+    first = before.first_checkpoint
+    if first is not None and checkpoint not in first.join_checkpoints:
+        again.first_checkpoint = first
+    before.replaced_by = new
     if lead:
-        new.retry_from = checkpoint  # the next attempt starts here too, not after the lead of this one
+        again.retry_from = checkpoint  # the next attempt starts here too, not after the lead of this one
         new.append(request.tokens.encoder.text(_lead_to(checkpoint, lead)))
-        new.start = checkpoint.start + new.position - checkpoint.position  # its limit counts from the end of the lead
+        # Its limit counts from the end of the lead.
+        new.sequence.start = checkpoint.start + new.sequence.position - checkpoint.position
     assert new.stage is Stage.WALKING
     return Retake(old, new, hidden, checkpoint.reported)
 
@@ -88,16 +91,16 @@ def undo(again: Retake) -> None:
     request: RequestState = again.new.request
     request.hide(*[one for one in request.live_with(again.new) if _descends_from(one, again.new)])
     request.show(again.old, *again.hidden)
-    again.old.replaced_by = None
-    report_again(again.old, again.old.reported[again.reported :])
+    again.old.retries.replaced_by = None
+    report_again(again.old, again.old.record.reported[again.reported :])
     for one in again.hidden:
-        report_again(one, one.reported)
+        report_again(one, one.record.reported)
 
 
 def latest(branch: BranchState) -> BranchState:
     """The branch that stands for this one in the answer: mostly itself."""
-    while branch.replaced_by is not None:
-        branch = branch.replaced_by
+    while branch.retries.replaced_by is not None:
+        branch = branch.retries.replaced_by
     return branch
 
 
@@ -106,9 +109,9 @@ def branches_after(checkpoint: Checkpoint) -> list[BranchState]:
     current = latest(checkpoint.branch)
     gone: list[BranchState] = []
     known: set[BranchState] = set()
-    for one in sorted(_answer_with(checkpoint.branch), key=lambda one: one.origin):  # parents first
+    for one in sorted(_answer_with(checkpoint.branch), key=lambda one: one.retries.origin):  # parents first
         parent = None if one.parent is None else latest(one.parent)
-        is_after = one.origin >= checkpoint.branches if parent is current else parent in known
+        is_after = one.retries.origin >= checkpoint.branches if parent is current else parent in known
         if one is current or is_after:
             known.add(one)
             gone.append(one)
@@ -140,7 +143,8 @@ def _answer_with(branch: BranchState) -> Iterator[BranchState]:
 
 
 def _first_join(branch: BranchState, gone: set[BranchState]) -> Checkpoint | None:
-    return next((checkpoint for checkpoint in branch.join_checkpoints if not gone.isdisjoint(checkpoint.joined)), None)
+    checkpoints = branch.retries.join_checkpoints
+    return next((checkpoint for checkpoint in checkpoints if not gone.isdisjoint(checkpoint.joined)), None)
 
 
 def _descends_from(branch: BranchState, ancestor: BranchState) -> bool:

@@ -18,25 +18,26 @@ def penalty_tokens(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
     or an earlier attempt holds it."""
     if sampling.repetition_penalty in (None, 1.0):
         return ()
-    beginning = (seen.branch.tokens[: seen.length] for seen in branch.own_before)
-    return (*(token for tokens in beginning for token in tokens), *branch.tokens)
+    beginning = (seen.branch.sequence.tokens[: seen.length] for seen in branch.sequence.own_before)
+    return (*(token for tokens in beginning for token in tokens), *branch.sequence.tokens)
 
 
 def sample_error(branch: BranchState, outcome: Outcome) -> RunError:
-    asked = branch.hole.hole if branch.hole is not None else branch.decision
+    hole = branch.pending.hole
+    asked = branch.pending.decision if hole is None else hole.hole
     assert asked is not None
     kinds: dict[type[object], type[RunError]] = {NotFinite: NotFiniteLogits, NoMemory: OutOfMemory}
     kind = kinds.get(type(outcome), DeadEnd)
-    items = branch.cursor.items if branch.hole is None else branch.hole.field.items
+    items = branch.cursor.items if hole is None else hole.field.items
     return kind(str(outcome), plan=branch.request.plan, field=asked.field, items=items, span=asked.span)
 
 
 def sample_request(branch: BranchState) -> SampleRequest:
-    decision, options = branch.decision, None
+    hole, decision, options = branch.pending.hole, branch.pending.decision, None
     allowed: TokenMask | None
-    if branch.hole is not None:
-        allowed = mask = branch.hole.allowed()
-        options = option_groups(branch.hole.state, mask)
+    if hole is not None:
+        allowed = mask = hole.allowed()
+        options = option_groups(hole.state, mask)
     else:
         assert decision is not None
         tokens = decision.allowed()
@@ -47,14 +48,17 @@ def sample_request(branch: BranchState) -> SampleRequest:
 
 def sampling_of(branch: BranchState) -> Sampling:
     """How a branch that fills a hole or decides samples."""
-    asked = branch.hole.hole if branch.hole is not None else branch.decision
+    hole = branch.pending.hole
+    asked = branch.pending.decision if hole is None else hole.hole
     assert asked is not None
     return _combined(asked.sampling, branch.request.base)
 
 
 def draw_key(branch: BranchState, *, ahead: int = 0) -> RandomKey:
     """The key of its next draw, or of the one `ahead` draws later."""
-    return RandomKey(branch.request.seed, branch.name, branch.draw_items, branch.draws + ahead, branch.purpose)
+    draws, attempt = len(branch.record.drawn), branch.retries.attempt
+    purpose = "" if attempt == 1 else f"attempt {attempt}"  # other draws than those of a branch that it replaces
+    return RandomKey(branch.request.seed, branch.spec.name, branch.draw_items, draws + ahead, purpose)
 
 
 @lru_cache(maxsize=256)

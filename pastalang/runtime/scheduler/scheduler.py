@@ -147,7 +147,7 @@ class Scheduler:
             return
         if can_be_smaller and self.step_budget.shrink(len(step.batch)):
             return
-        requests = dict.fromkeys(branch.owner for branch in step.fed)
+        requests = dict.fromkeys(branch.memory.owner for branch in step.fed)
         for request in [one for one in requests if isinstance(one, RequestState)] or list(self._active):
             self._fail(request, OutOfMemory(reason, plan=request.plan))
 
@@ -161,7 +161,7 @@ class Scheduler:
         return [
             PendingSample(branch, row)
             for source, row in self._rows.items()
-            for branch in source.branch.waiting.pop(source.index, ())
+            for branch in source.branch.memory.waiting.pop(source.index, ())
         ]
 
     def request_sample(self, pending: PendingSample) -> SampleRequest | None:
@@ -183,7 +183,8 @@ class Scheduler:
                 with self.failing(request):
                     if not isinstance(outcome, Sample):
                         raise sample_error(pending.branch, outcome)
-                    request.attended += pending.branch.sees + len(pending.branch.tokens)
+                    sequence = pending.branch.sequence
+                    request.attended += sequence.sees + len(sequence.tokens)
                     accept_token(pending.branch, outcome.token, outcome.log_probability, request.forward_passes)
         return [pending for request in touched for pending in self._advance_waiting(request)]
 
@@ -217,7 +218,7 @@ class Scheduler:
             check_length(branch, self._max_position)
 
     def _row_of(self, source: Source) -> int:
-        draft = source.branch.draft
+        draft = source.branch.memory.draft
         if draft is not None and (row := draft.row_of(source.index)) is not None:
             return row
         assert source in self._rows, f"the logits after `{source.branch.name}` are gone"
@@ -249,7 +250,7 @@ class Scheduler:
                 return
             self._active.append(request)
             self._waiting.popleft()
-            request.root.is_admitted = True
+            request.root.memory.is_admitted = True
             if len(self._active) > 1:
                 for one in self._active:
                     one.had_company = True
@@ -390,7 +391,7 @@ class Scheduler:
 
     def _fail(self, request: RequestState, error: RunError) -> None:
         request.error = error
-        kept = [seen.branch for seen in request.branches[0].view] if request.branches else []
+        kept = [seen.branch for seen in request.root.view] if request.branches else []
         self._leave(request)
         self.prefix.forget(kept, self.memory)
 

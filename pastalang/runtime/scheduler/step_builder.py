@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -31,10 +31,11 @@ from pastalang.runtime.step import (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`sources` are the tokens whose logits are wanted, in the order of the rows of logits."""
+    """`fed` says how many tokens of each of its branches are in memory once it has run. `sources` are the tokens whose
+    logits are wanted, in the order of the rows of logits."""
 
     batch: StepBatch
-    fed: tuple[BranchState, ...]
+    fed: Mapping[BranchState, int]
     sources: tuple[Source, ...]
     was_short: bool  # something that a chunk had room for was not fed: for want of cells, or because it was paused
     drafts: tuple[DraftTree, ...] = ()
@@ -52,15 +53,16 @@ def open_late_rows(owner: BranchOwner, memory: Memory) -> list[Edit]:
     """View rows for branches that follow a token of an earlier step. What they have joined since comes after it."""
     edits: list[Edit] = []
     for branch in owner.late:
-        if branch.row is None and branch.is_held:
-            assert branch.source is not None
-            before = branch.source.branch
+        if branch.memory.row is None and branch.memory.is_held:
+            source = branch.sequence.source
+            assert source is not None
+            before = source.branch.memory
             row = memory.open_row(branch)
             edits.append(Empty(row))
-            if before.fed == branch.source.index + 1 and before.row is not None:
+            if before.fed == source.index + 1 and before.row is not None:
                 edits.append(Follow(row, before.row))
             else:
-                edits.append(Show(row, cells_of_path(branch.source)))
+                edits.append(Show(row, cells_of_path(source)))
     owner.late.clear()
     return edits
 
@@ -95,7 +97,8 @@ class StepBuilder:
         self._positions: list[int] = []
         self._taken: list[CellId] = []
         self._runs: list[Run] = []
-        self._fed: list[BranchState] = []
+        self._placed: dict[BranchState, int] = {}  # how many tokens of each are in memory once the step has run
+        self._pieces: dict[BranchState, list[tuple[int, int, int]]] = {}  # (first token, index in the step, count)
         self._asked: set[BranchState] = set()
         self.was_short = False
 
@@ -104,8 +107,8 @@ class StepBuilder:
         for branch in to_feed:
             if branch.spec.lockstep is not None:
                 self._demand_values_before(branch)
-        if sum(branch.demand - branch.fed for branch in to_feed) > self._free:
-            to_feed = sorted(to_feed, key=lambda branch: not branch.is_admitted)  # what has begun goes on first
+        if sum(branch.memory.demand - branch.memory.fed for branch in to_feed) > self._free:
+            to_feed = sorted(to_feed, key=lambda branch: not branch.memory.is_admitted)  # what has begun goes on first
         for branch in to_feed:
             self._place(branch)
         if not self._tokens:
@@ -117,7 +120,8 @@ class StepBuilder:
             tuple(self._tokens), tuple(self._positions), tuple(self._taken), tuple(self._runs),
             tuple(wanted), tuple(self._edits), tuple(captures),
         )  # fmt: skip
-        return Step(batch, tuple(self._fed), tuple(sources), self.was_short, tuple(drafts))
+        fed = {branch: self._placed[branch] for branch in self._pieces}
+        return Step(batch, fed, tuple(sources), self.was_short, tuple(drafts))
 
     @property
     def _free(self) -> int:
@@ -132,33 +136,34 @@ class StepBuilder:
         through the gate can go on."""
         if branch in self._asked:
             return
-        branch.placed = branch.fed
-        end = branch.demand
-        if self._chunk is not None and end > branch.fed + self._chunk:
-            end = branch.fed + self._chunk
-        if end <= branch.fed:
+        memory = branch.memory
+        self._placed[branch] = memory.fed
+        end = memory.demand
+        if self._chunk is not None and end > memory.fed + self._chunk:
+            end = memory.fed + self._chunk
+        if end <= memory.fed:
             return
         if self._schedule_filter is not None and not self._schedule_filter(branch):
             self.was_short = True
             return
-        if not (branch.is_admitted or self._may_begin(branch) or is_needed):
+        if not (memory.is_admitted or self._may_begin(branch) or is_needed):
             self.was_short = True
             return
         self._asked.add(branch)
-        branch.is_admitted = True
+        memory.is_admitted = True
         if branch.spec.lockstep is not None:
             self._place_in_lockstep(branch, end)
             return
-        while branch.placed < end:
-            stop = min((index for index in branch.joins if branch.placed < index < end), default=end)
+        while (at := self._placed[branch]) < end:
+            stop = min((index for index in branch.sequence.joins if at < index < end), default=end)
             if not self._place_stretch(branch, stop):
                 return
 
     def _place_stretch(self, branch: BranchState, stop: int) -> bool:
         """Take the tokens up to `stop`, which see the same other branches. Says whether all of them fitted."""
-        at = branch.placed
-        joined = branch.joins.get(at, ())
-        if at == 0 and not self._is_reached(branch.source):
+        at = self._placed[branch]
+        joined = branch.sequence.joins.get(at, ())
+        if at == 0 and not self._is_reached(branch.sequence.source):
             return False
         if not all(self._is_reached(one.last) for one in joined):
             return False
@@ -173,54 +178,60 @@ class StepBuilder:
 
     def _is_reached(self, source: Source | None) -> bool:
         """Whether a token is fed once this step is over. Feeds it in this step if that is possible."""
-        if source is None or source.index < source.branch.fed:
+        if source is None or source.index < source.branch.memory.fed:
             return True
         self._place(source.branch, is_needed=True)
-        return source.index < source.branch.placed
+        return source.index < self._placed[source.branch]
 
     def _connect(self, branch: BranchState, joined: Sequence[BranchState]) -> tuple[After, ...]:
         """What the next run of a branch follows, in the order of its path."""
         after = self._own(branch)
         for one in joined:
             last = one.last
-            if last is not None and last.index >= last.branch.fed:
-                after.append(last.branch.index_in_step(last.index))
+            if last is not None and last.index >= last.branch.memory.fed:
+                after.append(self._index_of(last.branch, last.index))
             elif last is not None:
-                assert one.row is not None, f"`{one.name}` was fed and has no row"
-                after.append(OfRow(one.row))
+                assert one.memory.row is not None, f"`{one.name}` was fed and has no row"
+                after.append(OfRow(one.memory.row))
         return tuple(after)
 
     def _own(self, branch: BranchState) -> list[After]:
         """The token before, if this step feeds it: the branch's own, or the one it was forked after."""
-        if branch.placed > branch.fed:
-            return [branch.index_in_step(branch.placed - 1)]
-        if branch.row is not None:
+        memory, placed = branch.memory, self._placed[branch]
+        if placed > memory.fed:
+            return [self._index_of(branch, placed - 1)]
+        if memory.row is not None:
             return []
         self._edits.append(Empty(self._memory.open_row(branch)))
-        source = branch.source
-        return [] if source is None else [source.branch.index_in_step(source.index)]
+        source = branch.sequence.source
+        return [] if source is None else [self._index_of(source.branch, source.index)]
 
     def _feed(self, branch: BranchState, count: int, after: tuple[After, ...]) -> None:
-        start, at = len(self._tokens), branch.placed
-        assert branch.row is not None
+        start, at = len(self._tokens), self._placed[branch]
+        row, sequence = branch.memory.row, branch.sequence
+        assert row is not None
         cells = self._memory.take(branch, count)
-        self._tokens += branch.tokens[at : at + count]  # type: ignore[arg-type]
-        self._positions += branch.positions[at : at + count]
+        self._tokens += sequence.tokens[at : at + count]  # type: ignore[arg-type]
+        self._positions += sequence.positions[at : at + count]
         self._taken += cells
-        self._runs.append(Run(branch.row, start, count, after))
-        branch.pieces.append((at, start, count))
-        branch.placed += count
-        if len(branch.pieces) == 1:
-            self._fed.append(branch)
+        self._runs.append(Run(row, start, count, after))
+        self._pieces.setdefault(branch, []).append((at, start, count))
+        self._placed[branch] = at + count
+
+    def _index_of(self, branch: BranchState, token: int) -> int:
+        """The index in this step of a token that the step feeds."""
+        for first, start, count in self._pieces[branch]:
+            if first <= token < first + count:
+                return start + token - first
+        raise AssertionError(f"token {token} of `{branch.name}` is not in this step")
 
     # ── lock-step ────────────────────────────────────────────────────────────────────────────────────────
 
     def _place_in_lockstep(self, branch: BranchState, end: int) -> None:
         """Token k is fed when token k of every earlier value has been fed, or that value has ended."""
         values = values_before(branch)
-        while branch.placed < end:
-            at = branch.placed
-            if at == 0 and not self._is_reached(branch.source):
+        while (at := self._placed[branch]) < end:
+            if at == 0 and not self._is_reached(branch.sequence.source):
                 return
             seen = self._seen_in_lockstep(values, at)
             if seen is None:
@@ -229,7 +240,7 @@ class StepBuilder:
                 self.was_short = True
                 return
             now, earlier = seen
-            alone = not now and not earlier and branch.placed == branch.fed and not _may_grow(values, at)
+            alone = not now and not earlier and at == branch.memory.fed and not _may_grow(values, at)
             count = min(end - at, self._free) if alone else 1
             shown = (OfCells(earlier),) if earlier else ()
             self._feed(branch, count, (*self._own(branch), *now, *shown))
@@ -238,7 +249,7 @@ class StepBuilder:
         """Before any branch is placed: earlier values that have ended feed what later ones need."""
         for value in values_before(branch):
             if value is not None and value.has_ended:
-                value.owner.demand(value, min(branch.demand, len(value.tokens)))
+                value.memory.owner.demand(value, min(branch.memory.demand, len(value.sequence.tokens)))
 
     def _seen_in_lockstep(
         self, values: Sequence[BranchState | None], at: int
@@ -251,17 +262,18 @@ class StepBuilder:
         for index, value in enumerate(values):
             if value is None:
                 return None
-            if value.has_ended and len(value.tokens) <= at:
+            length = len(value.sequence.tokens)
+            if value.has_ended and length <= at:
                 continue
-            if len(value.tokens) <= at:
+            if length <= at:
                 return None
-            if at < value.fed:
-                earlier.append(value.cells[at])
+            if at < value.memory.fed:
+                earlier.append(value.memory.cells[at])
                 continue
             self._place(value, is_needed=True)
-            if at >= value.placed or value.values_before != list(values[index + 1 :]):
+            if at >= self._placed[value] or value.sequence.values_before != list(values[index + 1 :]):
                 return None  # the last tokens of a value that has seen others are fed one step earlier
-            return (value.index_in_step(at),), tuple(reversed(earlier))  # it sees all earlier values
+            return (self._index_of(value, at),), tuple(reversed(earlier))  # it sees all earlier values
         return (), tuple(reversed(earlier))
 
     # ── after the step ───────────────────────────────────────────────────────────────────────────────────
@@ -269,22 +281,23 @@ class StepBuilder:
     def _captures(self) -> list[Capture]:
         """Rows for children that follow a token of this step and begin later."""
         captures: list[Capture] = []
-        for branch in self._fed:
+        for branch in self._pieces:
             later = []
-            for index, child in branch.children:
-                if index >= branch.placed:
+            for index, child in branch.memory.children:
+                if index >= self._placed[branch]:
                     later.append((index, child))
-                elif child.row is None and _needs_row(child):
-                    captures.append(Capture(self._memory.open_row(child), branch.index_in_step(index)))
-            branch.children[:] = later
+                elif child.memory.row is None and _needs_row(child):
+                    captures.append(Capture(self._memory.open_row(child), self._index_of(branch, index)))
+            branch.memory.children[:] = later
         return captures
 
     def _wanted(self) -> tuple[list[int], list[Source]]:
         wanted: list[int] = []
         sources: list[Source] = []
-        for branch in self._fed:
-            for index in sorted(index for index in branch.waiting if index < branch.placed):
-                wanted.append(branch.index_in_step(index))
+        for branch in self._pieces:
+            placed = self._placed[branch]
+            for index in sorted(index for index in branch.memory.waiting if index < placed):
+                wanted.append(self._index_of(branch, index))
                 sources.append(Source(branch, index))
         return wanted, sources
 
@@ -294,7 +307,7 @@ class StepBuilder:
         drawing = {
             branch: source
             for source in sources
-            for branch in source.branch.waiting[source.index]
+            for branch in source.branch.memory.waiting[source.index]
             if self._can_draft(branch, source)
         }
         trees = draft(list(drawing), len(self._tokens), self._free) if drawing else ()
@@ -308,30 +321,31 @@ class StepBuilder:
         """Whether guesses can follow the token that a branch draws from. In lock-step a value sees others grow. A
         branch that begins here has to be let in first."""
         request = branch.request
-        if branch.hole is None or branch in request.probes or branch.spec.lockstep is not None:
+        sequence, memory = branch.sequence, branch.memory
+        if branch.pending.hole is None or branch in request.probes or branch.spec.lockstep is not None:
             return False
         if branch.drafts == "off":
             return False
-        if len(branch.tokens) in branch.joins or request.pace is not Pace.RESERVED:
+        if len(sequence.tokens) in sequence.joins or request.pace is not Pace.RESERVED:
             return False
         if branch is source.branch:
-            return branch.waiting[source.index] == [branch] and source.index == len(branch.tokens) - 1
-        if branch.tokens or branch.row is None:
+            return memory.waiting[source.index] == [branch] and source.index == len(sequence.tokens) - 1
+        if sequence.tokens or memory.row is None:
             return False
-        branch.is_admitted = branch.is_admitted or self._may_begin(branch)
-        return branch.is_admitted
+        memory.is_admitted = memory.is_admitted or self._may_begin(branch)
+        return memory.is_admitted
 
     def _feed_drafts(
         self, branch: BranchState, source: Source, guesses: Sequence[Guess], wanted: list[int]
     ) -> DraftTree:
         cells = self._memory.take_for_drafts(len(guesses))
-        row = source.branch.row
+        row = source.branch.memory.row
         assert row is not None
-        first, last = len(self._tokens), source.branch.index_in_step(source.index)
+        first, last = len(self._tokens), self._index_of(source.branch, source.index)
         nodes: list[Node] = []
         for number, (guess, cell) in enumerate(zip(guesses, cells, strict=True)):
             is_first = guess.parent == FROM_BRANCH
-            position = branch.position if is_first else nodes[guess.parent].position + 1
+            position = branch.sequence.position if is_first else nodes[guess.parent].position + 1
             if number and guess.parent == number - 1:
                 run = self._runs.pop()
                 self._runs.append(Run(run.row, run.start, run.count + 1, run.after, keep=False))
@@ -343,33 +357,35 @@ class StepBuilder:
             self._tokens.append(TokenId(guess.token))
             self._positions.append(position)
             self._taken.append(cell)
-        return DraftTree(branch, len(branch.tokens), nodes, is_weighed=branch.drafts == "auto")
+        return DraftTree(branch, len(branch.sequence.tokens), nodes, is_weighed=branch.drafts == "auto")
 
 
 def _may_grow(values: Sequence[BranchState | None], at: int) -> bool:
     """Whether an earlier value may still have more tokens than `at`."""
-    return any(value is None or not value.has_ended or len(value.tokens) > at for value in values)
+    return any(value is None or not value.has_ended or len(value.sequence.tokens) > at for value in values)
 
 
 def _needs_row(child: BranchState) -> bool:
     """Whether the child may still need a row."""
-    if child.fed or not child.is_held:
+    if child.memory.fed or not child.memory.is_held:
         return False
-    return child.stage is not Stage.ENDED or bool(child.tokens) or bool(child.request.tokens.joiners[child.spec.id])
+    if child.stage is not Stage.ENDED or child.sequence.tokens:
+        return True
+    return bool(child.request.tokens.joiners[child.spec.id])
 
 
 def commit_step(step: Step) -> None:
     """The step has run: its tokens are fed, and count for the requests that they were fed for."""
-    for request in dict.fromkeys(branch.owner for branch in step.fed):
+    for request in dict.fromkeys(branch.memory.owner for branch in step.fed):
         if isinstance(request, RequestState):
             request.forward_passes += 1
             request.was_held_back |= step.was_short
             request.peak_cells = max(request.peak_cells, request.cells_now)
-    for branch in step.fed:
-        owner = branch.owner
+    for branch, placed in step.fed.items():
+        memory = branch.memory
+        owner = memory.owner
         if isinstance(owner, RequestState):
-            branch.runs.append((branch.fed, branch.placed - branch.fed, owner.forward_passes))
-        branch.fed = branch.placed
-        branch.pieces.clear()
-        if branch.fed >= branch.demand:
+            branch.record.runs.append((memory.fed, placed - memory.fed, owner.forward_passes))
+        memory.fed = placed
+        if memory.fed >= memory.demand:
             owner.to_feed.pop(branch, None)

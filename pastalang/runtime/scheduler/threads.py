@@ -33,7 +33,7 @@ def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]
         return False
     threads = threads_of(branch)
     threads.pending = fill, tags
-    branch.joining_since = branch.request.last_draw
+    branch.pending.since = branch.request.last_draw
     branch.stage = Stage.JOINING
     branch.request.joining.append(branch)
     return True
@@ -44,7 +44,7 @@ def try_to_see(branch: BranchState) -> Pending | None:
     threads = threads_of(branch)
     if not all(thread.branch.has_ended for thread in threads.begun):
         return None
-    known = {seen.branch for seen in branch.view}
+    known = {seen.branch for seen in branch.sequence.view}
     new = tuple(thread.branch for thread in threads.begun if thread.branch not in known)
     branch.request.joining.remove(branch)
     if new:
@@ -63,14 +63,14 @@ def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Ta
             limit = hole.max_tokens
             room = min(tag.tokens, limit, thread_rooms(limit) - threads.room)
             child = _begin(branch, room)
-            child.expected = min(room or field.draws, limit)  # unannounced: as long as the text is by now
+            child.memory.expected = min(room or field.draws, limit)  # unannounced: as long as the text is by now
             threads.begun.append(Thread(tag.topic, at, room, child))
             begun.append(child)
     return begun
 
 
 def _begin(branch: BranchState, room: int) -> BranchState:
-    at, number = after_fork(branch.position, room), branch.cursor.threads
+    at, number = after_fork(branch.sequence.position, room), branch.cursor.threads
     thread = branch.cursor.thread(number)
     child = start_branch(
         branch, thread.branch, thread.items, at.child, names=names_here(branch),
@@ -98,13 +98,15 @@ def close(branch: BranchState, hole: OpenHole, state: TaggedTextState) -> None:
 def may_be_waited_for(branch: BranchState) -> bool:
     """Whether the text that began this branch as a thread is still being written, and may come to see it."""
     text = branch.parent
-    if text is None or text.hole is None or text.hole.hole.threads != branch.spec.id:
+    opened = None if text is None else text.pending.hole
+    if opened is None or opened.hole.threads != branch.spec.id:
         return False
-    return text.hole.hole.auto is AutoPolicy.PASTA
+    return opened.hole.auto is AutoPolicy.PASTA
 
 
 def threads_of(branch: BranchState) -> Threads:
-    assert branch.hole is not None
-    field = branch.hole.field
+    hole = branch.pending.hole
+    assert hole is not None
+    field = hole.field
     field.threads = field.threads or Threads()
     return field.threads
