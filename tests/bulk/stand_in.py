@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Any
 
 import torch
 
 from pastalang import Engine
-from pastalang.cli.main import main
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 
@@ -28,4 +28,5 @@ def load(*_: object, **__: Any) -> Engine:
 
 if __name__ == "__main__":
     Engine.load = load  # type: ignore[method-assign]
-    main()
+    [pasta] = entry_points(group="console_scripts", name="pasta")
+    pasta.load()()

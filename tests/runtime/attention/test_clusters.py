@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastalang.runtime.attention.attention import attend
 from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs, Split
-from pastalang.runtime.attention.masks import attended, attended_in, step_masks
+from pastalang.runtime.attention.masks import StepMasks, attended, attended_in, step_masks
 from pastalang.runtime.attention.views import Views, Visibility
-from pastalang.runtime.models.step_attention import STEP_MASKS, attend_in_step
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, walk_of
 
@@ -174,7 +173,7 @@ def four_fields_of_three_documents() -> tuple[StepBatch, Visibility, tuple[torch
     return batch, visibility, (query, key, value)
 
 
-@pytest.mark.parametrize("options", [{}, {"softcap": 0.7}, {"s_aux": torch.tensor([0.3, -1.0, 2.0, 0.1])}])
+@pytest.mark.parametrize("options", [{}, {"softcap": 0.7}, {"sinks": torch.tensor([0.3, -1.0, 2.0, 0.1])}])
 def test_attending_to_shared_cells_once_changes_no_result(options: dict[str, Any]) -> None:
     batch, visibility, tensors = four_fields_of_three_documents()
     found = []
@@ -182,10 +181,15 @@ def test_attending_to_shared_cells_once_changes_no_result(options: dict[str, Any
         split = Clusters(replace(EAGER, shared=shared)).split(batch, visibility)
         assert split.blocks and split.shared == (slice(0, 40) if shared else None)
         masks = step_masks(split, visibility, [None], dtype=torch.float64, device=torch.device("cpu"))
-        reset = STEP_MASKS.set(masks)
-        found.append(attend_in_step(SimpleNamespace(layer_idx=0), *tensors, None, **options)[0])  # type: ignore[arg-type]
-        STEP_MASKS.reset(reset)
+        found.append(attend(masks, None, *tensors, **{"scaling": None, **options}))
     torch.testing.assert_close(found[0], found[1], atol=1e-12, rtol=0)
+
+
+def attended_by(layer: int, masks: StepMasks, query: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+    last = masks.last_of(layer)
+    if last is None:
+        return attend(masks, None, query, *others, scaling=None)
+    return last.spread(attend(last.masks, None, query.index_select(2, last.wanted), *others, scaling=None)[None])[0]
 
 
 def test_the_last_layer_attends_for_the_tokens_alone_that_are_read() -> None:
@@ -196,10 +200,8 @@ def test_the_last_layer_attends_for_the_tokens_alone_that_are_read() -> None:
             masks = step_masks(
                 split, visibility, [None, None], dtype=torch.float64, device=torch.device("cpu"), wanted=wanted
             )
-            reset = STEP_MASKS.set(masks)
             for layer in (0, 1):
-                found[layer, wanted] = attend_in_step(SimpleNamespace(layer_idx=layer), *tensors, None)[0][0]  # type: ignore[arg-type]
-            STEP_MASKS.reset(reset)
+                found[layer, wanted] = attended_by(layer, masks, *tensors)
         whole, last = found[1, None], found[1, (1, 2, 7)]
         assert (found[0, (1, 2, 7)] == whole).all()
         torch.testing.assert_close(last[[1, 2, 7]], whole[[1, 2, 7]], atol=1e-12, rtol=0)
