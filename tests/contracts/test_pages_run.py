@@ -1,6 +1,6 @@
 """Every step of the README and the pages is taken as it stands there, and what it prints is what the page shows.
 
-Steps are those of `examples.pages`. A page has a folder of its own, with the examples and the programs of the README.
+Steps are those of `examples.pages`. A page has a folder of its own, with the examples and the programs of first pages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ PAGES = [page for page in (README, *sorted((ROOT / "docs").glob("*.md"))) if ste
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    programs = {step.path: step.text for step in steps_of(README) if isinstance(step, SavedFile)}
+    steps = [*steps_of(README), *steps_of(ROOT / "docs" / "how-it-works.md")]
+    programs = {step.path: step.text for step in steps if isinstance(step, SavedFile)}
     programs["wrong.pasta"] = programs["product.pasta"].replace("after brand", "after brnad")
     programs["tour.pasta"] = programs["product.pasta"]
     for name, text in programs.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -49,6 +50,8 @@ def test_the_wheel_and_the_sdist_hold_every_file_of_the_package(built: Path) -> 
     (wheel,) = built.glob("*.whl")
     with ZipFile(wheel) as archive:
         assert {name for name in archive.namelist() if ".dist-info/" not in name} == package
+        [about] = (archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA"))
+    assert "Project-URL: Homepage, https://" in about and re.findall(r"\]\((?!https://)", about) == []
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
