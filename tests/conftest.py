@@ -35,7 +35,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 @pytest.fixture(scope="session", autouse=True)
 def every_run_checks_its_passes() -> None:
     """Every run of the tests compares its forward passes with those that its plan asks for."""
-    from pastalang.runtime.engine import Engine
+    from pastalang import Engine
 
     Engine.checks_passes = True
 

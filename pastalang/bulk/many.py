@@ -211,14 +211,14 @@ async def _aextractions(
     in_flight: int,
     on_row: OnRow | None,
 ) -> AsyncGenerator[Extraction[Any], None]:
-    feed = Feed(task, await asyncio.to_thread(load))
-    inputs = (feed.inputs_of(document) async for document in _each(documents, task))
-    options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
-    async with aclosing(feed.engine.amap(task.runnable, inputs, **options)) as outcomes:
+    feed = Feed(task, await asyncio.to_thread(load), in_flight=in_flight)
+    inputs = (one async for document in _each(documents, task) for one in feed.inputs_of(document))
+    async with aclosing(feed.engine.amap(task.runnable, inputs, **feed.options)) as outcomes:
         async for outcome in outcomes:
-            _, found = feed.extraction(outcome)
-            call_hook(on_row, found)
-            yield found
+            pair = feed.extraction(outcome)
+            if pair is not None:
+                call_hook(on_row, pair[1])
+                yield pair[1]
 
 
 async def _each(documents: Iterable[Any] | AsyncIterable[Any], task: Task) -> AsyncIterator[Document]:

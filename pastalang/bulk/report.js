@@ -169,11 +169,15 @@ async function show(number) {
   find("previous").disabled = page === 0;
   find("next").disabled = page === last - 1;
 }
-function drawn(index, [id, error, texts, values, [read, written, passes, milliseconds, attempts]]) {
+function drawn(index, [id, error, texts, values, [read, written, passes, milliseconds, attempts, windows]]) {
   const status = names[statusOf[index]], cost = `${count(read)} + ${count(written)} tokens, ${count(passes)} passes, ${duration(milliseconds / 1000)}`;
   const about = cell("", html("div", { class: "id" }, id ?? ""), html("div", { class: "where" }, `row ${count(index + 1)}`));
   about.append(html("div", { class: status === "ok" ? "" : "bad", title: `${cost}, ${count(attempts)} ${attempts === 1 ? "attempt" : "attempts"}` }, status));
   if (error !== null) about.append(html("div", { class: "text where" }, error));
+  if (windows.length) {
+    const each = windows.map(([start, end, state, why]) => html("li", { class: state === "ok" ? "" : "bad" }, `${count(start)}–${count(end)} ${state}${why ? `: ${why}` : ""}`));
+    about.append(html("details", { class: "where" }, html("summary", {}, `${count(windows.length)} ${windows.length === 1 ? "window" : "windows"}`), html("ol", {}, ...each)));
+  }
   const source = cell("");
   texts.forEach(([column, parts]) => {
     if (texts.length > 1) source.append(html("div", { class: "where" }, column));

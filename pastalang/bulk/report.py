@@ -419,6 +419,7 @@ def _entry(row: Row, texts: Iterable[tuple[str, str]], found: Sequence[FieldOfRo
     """A row as the page reads it. Parts of a text are a text, a text with the field that quotes it, or a gap."""
     shown = [one for one in found if not one.is_group]
     meta = row["_meta"]
+    windows = [[one["start"], one["end"], one["status"], one["error"]] for one in meta.get("windows") or ()]
     return [
         text_of_id(row["id"]),
         _short(row["_error"]) if row["_error"] else None,
@@ -430,7 +431,7 @@ def _entry(row: Row, texts: Iterable[tuple[str, str]], found: Sequence[FieldOfRo
             [one.name, one.text if one.has_value else None, one.confidence, one.truncated, figures.field_of(one).number]
             for one in shown
         ],
-        [meta["input_tokens"], meta["output_tokens"], meta["passes"], meta["milliseconds"], meta["attempts"]],
+        [*map(meta.get, ("input_tokens", "output_tokens", "passes", "milliseconds", "attempts")), windows],
     ]
 
 

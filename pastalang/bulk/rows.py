@@ -15,7 +15,8 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pastalang import __version__
@@ -31,11 +32,13 @@ from pastalang.runtime.call import (
     template_of,
 )  # fmt: skip
 from pastalang.runtime.errors import BadInputs, RunError, TooLong
+from pastalang.runtime.long_document import LongDocument, WindowPlan
 from pastalang.runtime.models.choice import revision_of
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName
 from pastalang.runtime.question import Question, question_about
 from pastalang.runtime.quotations import SourceSpan
-from pastalang.runtime.result import Extraction, Result, Status
+from pastalang.runtime.result import Extraction, Result, Status, Window
+from pastalang.runtime.windows import Windowing
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.pydantic.from_core import json_of
 
@@ -51,7 +54,8 @@ class Task:
 
     `type` validates the answers; None leaves them as the program types them. `constants` are inputs that are the same
     for all documents, and `options` those of `Engine.run`. `max_tokens` limits the texts whose types set no limit.
-    A row with a field below `min_confidence` keeps its value and is "unsure".
+    A row with a field below `min_confidence` keeps its value and is "unsure". With `windowing`, the text of a document
+    is read in windows.
     """
 
     program: Program
@@ -64,6 +68,7 @@ class Task:
     template: str | None = None
     max_tokens: int | None = None
     min_confidence: float = 0.0
+    windowing: Windowing | None = None
     _plans: dict[Mode, Plan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -97,6 +102,23 @@ class Task:
     @property
     def mode(self) -> str:
         return Mode(self.options.get("mode", Mode.STRICT)).value
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options of its runs, and what else a row depends on that is set."""
+        own = {"max_tokens": self.max_tokens, "min_confidence": self.min_confidence or None}
+        windows = {} if self.windowing is None else asdict(self.windowing)
+        return {**self.options, **windows, **{name: value for name, value in own.items() if value is not None}}
+
+    def windows(self, engine: Engine) -> WindowPlan | None:
+        """How documents are read in windows. Raises `BadInputs` for a program that does not read one text."""
+        if self.windowing is None:
+            return None
+        texts = [one.name for one in self.inputs if one.default is None and _is_text(one)]
+        if len(texts) != 1:
+            names = ", ".join(f"`{name}`" for name in texts) or "none"
+            raise BadInputs(f"windows are parts of one text, and the program has {names} that documents must give")
+        return WindowPlan.of(engine, self.plan(), self.windowing, input=texts[0], type=self.type, options=self.options)
 
     def constants(self, engine: Engine) -> Mapping[str, Any]:
         """The inputs that are the same for all documents."""
@@ -151,7 +173,10 @@ def task_of_type(
     question = question_about(type, {**(options or {}), "details": True})  # as for a call that returns an `Extraction`
     run = {name: value for name, value in question.options.items() if name != "details"}
     inputs = tuple(one for one in question.program.only_template.inputs if one.name == _TEXT)
-    return Task(question.program, type, inputs, {_TEXT: tuple(text)}, id, run, question, max_tokens=max_tokens)
+    return Task(
+        question.program, type, inputs, {_TEXT: tuple(text)}, id, run, question, max_tokens=max_tokens,
+        windowing=question.windowing,
+    )  # fmt: skip
 
 
 def task_of_program(
@@ -253,34 +278,68 @@ class Origin:
 class Feed:
     """Makes inputs of documents, and pairs the outcomes with the documents again. Both are in the same order."""
 
-    def __init__(self, task: Task, engine: Engine) -> None:
+    def __init__(self, task: Task, engine: Engine, *, in_flight: int) -> None:
         self.engine = engine
         self._task = task
+        self._windows = task.windows(engine)
         self._constants = task.constants(engine)
-        self._waiting: deque[Document] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        given = task.options if self._windows is None else self._windows.options(task.options)
+        self.options: dict[str, Any] = {"model": task.type, **given, "in_flight": in_flight, "return_errors": True}
 
-    def inputs_of(self, document: Document) -> Mapping[str, Any] | PastaError:
-        self._waiting.append(document)
+    def inputs_of(self, document: Document) -> Iterator[Mapping[str, Any] | PastaError]:
+        """The inputs of a document, or of each of its windows."""
         found = self._task.inputs_of(document)
-        if not isinstance(found, dict):
-            return found
+        if self._windows is not None and isinstance(found, dict):
+            yield from self._parts_of(document, found, self._windows)
+            return
+        self._waiting.append(_Waiting(document))
+        yield self._whole(found) if isinstance(found, dict) else found
+
+    def _whole(self, found: Mapping[str, Any]) -> Mapping[str, Any] | PastaError:
         longest = max((len(value) for value in found.values() if isinstance(value, str)), default=0)
         if longest > self.engine.longest_text:  # tokenizing ten megabytes would hold up all others for minutes
             return TooLong(f"its text has {longest:,} characters, more than the model has positions for")
         return {**self._constants, **found}
 
-    def extraction(self, outcome: Result[Any] | PastaError) -> tuple[Document, Extraction[Any]]:
-        document = self._waiting.popleft()
-        return document, Extraction.of(outcome, id=document.id)
+    def _parts_of(
+        self, document: Document, found: Mapping[str, Any], windows: WindowPlan
+    ) -> Iterator[Mapping[str, Any]]:
+        waiting = _Waiting(document, windows.document(found[windows.input], id=document.id), is_last=False)
+        parts = waiting.long.parts() if waiting.long is not None else iter(())
+        part = next(parts, None)
+        while part is not None:
+            inputs = {**self._constants, **found, windows.input: part}
+            part = next(parts, None)
+            self._waiting.append(replace(waiting, is_last=part is None))
+            yield inputs
+
+    def extraction(self, outcome: Result[Any] | PastaError) -> tuple[Document, Extraction[Any]] | None:
+        """The extraction of a document; None if it has more windows."""
+        waiting = self._waiting.popleft()
+        if waiting.long is None:
+            return waiting.document, Extraction.of(outcome, id=waiting.document.id)
+        waiting.long.add(outcome)
+        return (waiting.document, waiting.long.extraction()) if waiting.is_last else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A document whose outcome is awaited, or the next one of its windows."""
+
+    document: Document
+    long: LongDocument | None = None
+    is_last: bool = True
 
 
 def extractions_of(
     engine: Engine, task: Task, documents: Iterable[Document], *, in_flight: int
 ) -> Iterator[tuple[Document, Extraction[Any]]]:
     """The extraction of each document, in order. An error of a document is its own; none is raised."""
-    feed = Feed(task, engine)
-    options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
-    return map(feed.extraction, engine.map(task.runnable, map(feed.inputs_of, documents), **options))
+    feed = Feed(task, engine, in_flight=in_flight)
+    inputs = chain.from_iterable(map(feed.inputs_of, documents))
+    pairs = map(feed.extraction, engine.map(task.runnable, inputs, **feed.options))
+    return (pair for pair in pairs if pair is not None)
 
 
 def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origin) -> Row:
@@ -305,8 +364,13 @@ def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origi
             "revision": origin.revision,
             "program": origin.program,
             "version": __version__,
+            **({"windows": [_window(one) for one in found.windows]} if found.windows else {}),
         },
     }
+
+
+def _window(one: Window) -> dict[str, Any]:
+    return {"start": one.start, "end": one.end, "status": one.status, "error": one.problem and in_utf8(one.problem)}
 
 
 def _doubt(found: Extraction[Any], least: float) -> str | None:

@@ -432,9 +432,7 @@ def fingerprint_of(job: Job, corpus: Corpus, shape: Shape = ALL) -> dict[str, st
     """Everything that the rows of a run depend on, by name."""
     task, origin = job.task, job.origin
     texts = task.question.inputs if task.question is not None else {}
-    options = {name: value for name, value in task.options.items() if name not in ("mode", "sampling", "seed")}
-    options |= {} if task.max_tokens is None else {"max_tokens": task.max_tokens}
-    options |= {"min_confidence": task.min_confidence} if task.min_confidence else {}
+    options = {name: value for name, value in task.settings.items() if name not in ("mode", "sampling", "seed")}
     found: dict[str, str] = {
         "program": origin.program,
         "instructions": _short({name: value for name, value in texts.items() if name != "text"}),

@@ -59,7 +59,7 @@ def schema_of(task: Task) -> Any:
     """The schema of the output."""
     return pa.schema(
         {"id": pa.string(), "value": value_column(task).type, "_status": pa.string(), "_error": pa.string()}
-        | {"_fields": pa.list_(_FIELD), "_meta": _META}
+        | {"_fields": pa.list_(_FIELD), "_meta": _META if task.windowing is None else _META_OF_WINDOWS}
     )
 
 
@@ -154,6 +154,9 @@ _META: Final = pa.struct(
     {name: pa.int64() for name in ("input_tokens", "output_tokens", "passes", "milliseconds", "attempts")}
     | {name: pa.string() for name in ("model", "revision", "program", "version")}
 )
+
+_WINDOW: Final = pa.struct({"start": pa.int64(), "end": pa.int64(), "status": pa.string(), "error": pa.string()})
+_META_OF_WINDOWS: Final = pa.struct([*_META, pa.field("windows", pa.list_(_WINDOW))])
 
 
 def _column(type: t.Type) -> Column:

@@ -439,6 +439,8 @@ def _without_arguments(name: str, type: t.Type) -> BuiltInType:
     return BuiltInType(Signature(f"`{name}`"), lambda given, site: type)
 
 
+INPUT_TYPES = ("text", "integer", "number", "boolean", "messages")
+
 BUILT_IN_TYPES: Mapping[str, BuiltInType] = {
     "string": BuiltInType(STRING, _string),
     "integer": BuiltInType(INTEGER, _integer),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from pastalang.check.arguments import check_default
-from pastalang.check.modules import INPUT_TYPES, Module
+from pastalang.check.built_in_types import INPUT_TYPES
+from pastalang.check.modules import Module
 from pastalang.check.report import Report
 from pastalang.check.types import LowerType
 from pastalang.diagnostics.diagnostic import Label

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
-from pastalang.check.built_in_types import BUILT_IN_TYPES
+from pastalang.check.built_in_types import BUILT_IN_TYPES, INPUT_TYPES
 from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Diagnostic, Label
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_FILES
 from pastalang.reading import read_file
 from pastalang.source import Source, Span
-
-INPUT_TYPES = ("text", "integer", "number", "boolean", "messages")
 
 Parse: TypeAlias = Callable[[Source], tuple[nodes.File | None, tuple[Diagnostic, ...]]]
 

@@ -45,6 +45,7 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
 from pastalang.runtime.models.source import Adapter, DTypeName
+from pastalang.runtime.windows import windowing_of
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ _TRAIN: Final = "see pasta try; train the model on 30 rows, about a minute for p
 class OnError(StrEnum):
     ROW = "row"
     STOP = "stop"
+
+
+class Merge(StrEnum):
+    CONFIDENCE = "confidence"
+    AGREEMENT = "agreement"
+    FIRST = "first"
 
 
 class DType(StrEnum):
@@ -103,6 +110,15 @@ class ExtractSettings:
     id: Annotated[str | None, typer.Option(help="The column that identifies a document. Default: id, if any.")] = None
     limit: Annotated[int | None, typer.Option(min=1, help="Read only so many documents.")] = None
     instructions: Annotated[str | None, typer.Option(help="For a type: what the model should do.")] = None
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Read long documents in windows of so many tokens, and merge the values.")
+    ] = None
+    overlap: Annotated[
+        int | None, typer.Option(min=0, help="The tokens that a window shares with the one before. Default: an eighth.")
+    ] = None
+    merge: Annotated[
+        Merge | None, typer.Option(help="Which value counts where windows give several. Default: confidence.")
+    ] = None
     template: TemplateName = None
     model: Annotated[
         str | None,
@@ -169,6 +185,12 @@ class ExtractSettings:
             "on_truncated": self.on_truncated.value, "sampling": sampling_of(self),
             **({} if drafts is None else {"drafts": drafts}),
         }  # fmt: skip
+
+    @property
+    def windows(self) -> dict[str, Any]:
+        """Those of reading in windows."""
+        merge = None if self.merge is None else self.merge.value
+        return {"window": self.window, "overlap": self.overlap, "merge": merge}
 
 
 @command(ExtractSettings)
@@ -242,7 +264,7 @@ def _task(settings: ExtractSettings) -> Task:
     source, options, text = settings.source, settings.options, tuple(settings.text or ())
     if not source.endswith(SUFFIX):
         found = _type_named(settings)
-        given = {**options, "instructions": settings.instructions}
+        given = {**options, **settings.windows, "instructions": settings.instructions}
         task = task_of_type(
             found, text=text or ("text",), id=settings.id, options=given, max_tokens=settings.max_tokens
         )
@@ -254,7 +276,7 @@ def _task(settings: ExtractSettings) -> Task:
     task = task_of_program(
         program, text=text, id=settings.id, template=chosen, options=options, max_tokens=settings.max_tokens
     )
-    return replace(task, min_confidence=settings.min_confidence)
+    return replace(task, min_confidence=settings.min_confidence, windowing=windowing_of(settings.windows))
 
 
 def _type_named(settings: ExtractSettings) -> Any:

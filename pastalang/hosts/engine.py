@@ -206,11 +206,13 @@ class RemoteEngine:
         return await self.aask(question_of(type, text, options))
 
     def ask(self, question: Question) -> Any:
-        """The answer to a question of `extract`."""
+        """The answer to a question of `extract`. Raises `Unsupported` for one about windows."""
+        _refuse_windows(question)
         return question.answer(self.run(question.program, question.inputs, model=question.type, **question.options))
 
     async def aask(self, question: Question) -> Any:
         """`ask` for asyncio."""
+        _refuse_windows(question)
         found = await self.arun(question.program, question.inputs, model=question.type, **question.options)
         return question.answer(found)
 
@@ -359,6 +361,14 @@ def _usage(
         theoretical_speedup=len(counts) / max(waves, 1), peak_cells=0, attended_tokens=0.0, seconds=seconds,
         attempts=rounds, mode=mode, requests=len(counts) if requests is None else requests,
     )  # fmt: skip
+
+
+def _refuse_windows(question: Question) -> None:
+    if question.windowing is not None:
+        raise Unsupported(
+            "`window` counts tokens as the model in this process does: leave it out with a server, and call `map` on "
+            "parts of the text"
+        )
 
 
 def _judged(

@@ -51,14 +51,21 @@ class Mark:
         return f"{self.field.where} · confidence {shown_confidence(self.field.confidence)}{where}"
 
 
-def sources_page(fields: Sequence[FieldResult], sources: Mapping[str, str], *, title: str = "Sources") -> str:
-    """The HTML of the page. Everything that a model or a document wrote is escaped; there is no script."""
+def sources_page(
+    fields: Sequence[FieldResult], sources: Mapping[str, str], *, title: str = "Sources",
+    windows: Sequence[tuple[int, int, str]] = (),
+) -> str:  # fmt: skip
+    """The HTML of the page. Everything that a model or a document wrote is escaped; there is no script.
+
+    `windows` are the first and last character of each part that was read alone, and how that went.
+    """
     marks = tuple(_marks(fields))
     rows = "".join(_row(number, field, marks) for number, field in enumerate(fields))
     texts = "".join(
         _source(path, text, [mark for mark in marks if mark.span.path == path]) for path, text in sources.items()
     )
-    page = _PAGE.format(title=escape(title), rows=rows, texts=texts or "<p>No field quotes a source.</p>")
+    texts = (texts or "<p>No field quotes a source.</p>") + _windows(windows)
+    page = _PAGE.format(title=escape(title), rows=rows, texts=texts)
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -96,6 +103,13 @@ def _piece(text: str, start: int, over: Sequence[Mark]) -> str:
 
 def _source(path: str, text: str, marks: Sequence[Mark]) -> str:
     return f'<section><h2>{escape(path)}</h2><div class="text">{marked_text(text, marks)}</div></section>'
+
+
+def _windows(windows: Sequence[tuple[int, int, str]]) -> str:
+    if not windows:
+        return ""
+    lines = "".join(f"<li>{start:,}–{end:,}: {escape(status)}</li>" for start, end, status in windows)
+    return f"<section><h2>windows, in characters</h2><ol>{lines}</ol></section>"
 
 
 def _row(number: int, field: FieldResult, marks: Sequence[Mark]) -> str:

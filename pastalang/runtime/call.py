@@ -13,6 +13,7 @@ from pastalang.plan.plan import Mode, Placement, Plan
 from pastalang.program.program import Program, Template
 from pastalang.program.types import ON_TRUNCATED, SAMPLING_BOUNDS, Drafts, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.windows import MergeRule
 from pastalang.values.describe import counted
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,17 +85,23 @@ class ExtractOptions(DecodingOptions, total=False):
     instructions   what to do, in place of "Read the text and fill in the record."
     examples       texts with their right values, which the model sees as earlier turns
     context        texts that stand before the text: what the model should know, or more to quote from
+    window         the tokens of a window, to read a text in windows and merge what is read; None reads it as a whole
+    overlap        the tokens that a window shares with the one before it, at most; an eighth of a window by default
+    merge          which value counts where windows give several: "confidence" (the default), "agreement" or "first"
     """
 
     instructions: str | None
     context: str | Sequence[str]
     examples: Sequence[tuple[str, Any]]
+    window: int | None
+    overlap: int | None
+    merge: MergeRule | None
 
 
 OPTIONS: Final = tuple(field.name for field in fields(Options))
 RUN_DEFAULTS: Final[Mapping[str, object]] = MappingProxyType({field.name: field.default for field in fields(Options)})
 EXTRACT_DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
-    {"instructions": None, "context": None, "examples": ()}
+    {"instructions": None, "context": None, "examples": (), "window": None, "overlap": None, "merge": None}
     | {name: default for name, default in RUN_DEFAULTS.items() if name not in ("template", "model")}
 )
 
@@ -173,6 +180,10 @@ HINTS_FOR_FOREIGN_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("prompt", "system", "system_prompt", "messages", "prompt_description"), _HINT_PROMPT),
         **dict.fromkeys(("device", "dtype", "cells", "limits", "prefix_cells", "packed"), _HINT_LOAD),
         **dict.fromkeys(("retries", "max_retries", "num_retries", "max_attempts"), "write `repair={value}`"),
+        **dict.fromkeys(
+            ("chunk_size", "chunk_tokens", "max_char_buffer"),
+            "a long text is read in windows of so many tokens: `extract(..., window=800)`",
+        ),
         **dict.fromkeys(("random_seed", "random_state", "rng"), "write `seed=` with a whole number"),
         "stream": "call `stream` in place of `run`, which yields events",
         "tokenizer": "it belongs to the model: `pastalang.Engine.load(model, tokenizer)`",

@@ -63,6 +63,10 @@ class Encoder:
                 self._known[text] = known
         return known
 
+    def count(self, text: str) -> int:
+        """The number of tokens of a text that is hardly met again."""
+        return len(self._encode(text))
+
     def crosses(self, before: str, after: str) -> bool:
         """Whether some token of the two texts written together spans the border between them."""
         border = len(before)

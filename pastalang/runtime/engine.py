@@ -60,6 +60,7 @@ from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.log import OnRequest, check_hook, report_outcome
+from pastalang.runtime.long_document import ain_windows, in_windows
 from pastalang.runtime.loop import Loop, in_thread
 from pastalang.runtime.models.loading import DType, LoadedModel, check_tokenizer, load_model
 from pastalang.runtime.models.protocol import Model
@@ -472,10 +473,14 @@ class Engine:
     def ask(self, question: Question) -> Any:
         """Run a call of `extract` that has been checked."""
         inputs = question.inputs_for(self.trained_for)
+        if question.windowing is not None:
+            return question.answered(in_windows(self, question, question.windowing))
         return question.answer(self.run(question.program, inputs, model=question.type, **question.options))
 
     async def aask(self, question: Question) -> Any:
         inputs = question.inputs_for(self.trained_for)
+        if question.windowing is not None:
+            return question.answered(await ain_windows(self, question, question.windowing))
         return question.answer(await self.arun(question.program, inputs, model=question.type, **question.options))
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from pastalang.runtime.call import EXTRACT_DEFAULTS, OPTIONS, check_names
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.runtime.result import Extraction, Result
+from pastalang.runtime.windows import Windowing, windowing_of
 from pastalang.values.json import write_json
 from pastalang.values.pydantic.from_core import is_type, name_of_type
 from pastalang.values.to_source import SHOW_SCHEMA
@@ -34,13 +35,17 @@ class Question:
     program: Program
     inputs: Mapping[str, Any]
     options: Mapping[str, Any]
+    windowing: Windowing | None = None
 
     def inputs_for(self, note: TrainingNote | None) -> Mapping[str, Any]:
         """The inputs, with what depends on how the weights were trained."""
         return self.inputs if note is None or note.reads_schemas else {**self.inputs, SHOW_SCHEMA: False}
 
     def answer(self, result: Result[Any]) -> Any:
-        return Extraction.of(result) if self.options.get("details") else result.value
+        return self.answered(Extraction.of(result))
+
+    def answered(self, found: Extraction[Any]) -> Any:
+        return found if self.options.get("details") else found.value
 
 
 def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
@@ -71,7 +76,7 @@ def question_about(type: Any, given: Mapping[str, Any], *, text: str = "") -> Qu
     if isinstance(examples, str | Mapping) or not isinstance(examples, Sequence):
         raise TypeError(f"`examples` is a list of pairs, a text and its value, not {examples!r:.60}")
     program = program_for(type, examples_of(type, examples))
-    return Question(type, program, inputs, run_options)
+    return Question(type, program, inputs, run_options, windowing_of(given))
 
 
 _RUN_OPTIONS: Final = tuple(name for name in OPTIONS if name in EXTRACT_DEFAULTS)

@@ -256,12 +256,14 @@ class Extraction(Generic[T_co]):
     truncated    whether a limit ended a value
     usage        tokens, forward passes, memory and time
     result       the whole run, with its trace
+    windows      the parts of the document, if it was read in windows; each has its own status, value and run
     """
 
     value: T_co
     run: Result[Any] | None
     error: PastaError | None = None
     id: str | int | None = None
+    windows: tuple[Window, ...] = ()
 
     @staticmethod
     def of(outcome: Result[Any] | PastaError, *, id: str | int | None = None) -> Extraction[Any]:
@@ -334,11 +336,32 @@ class Extraction(Generic[T_co]):
 
     def to_html(self) -> str:
         """One self-contained page: the text with the quotations marked, next to the values of the fields."""
-        return self.result.to_html()
+        return sources_page(self.result.fields, self.result.sources, windows=_windows_shown(self.windows))
 
     @property
     def usage(self) -> Usage:
         return _NOTHING_USED if self.run is None else self.run.usage
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a document, from the character `start` to `end`, and what was read in it alone."""
+
+    start: int
+    end: int
+    found: Extraction[Any]
+
+    @property
+    def status(self) -> Status:
+        return self.found.status
+
+    @property
+    def problem(self) -> str | None:
+        return self.found.problem
+
+
+def _windows_shown(windows: Sequence[Window]) -> list[tuple[int, int, str]]:
+    return [(one.start, one.end, one.problem or one.status) for one in windows]
 
 
 def advice_on(truncations: Iterable[Truncation]) -> str:

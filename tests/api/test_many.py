@@ -107,6 +107,7 @@ def test_seeds_of_their_own_make_answers_to_one_input_differ() -> None:
     ("options", "said"),
     [
         ({"seeds": [1]}, "`seeds` has 1 number, and the batch 2 sets of inputs"),
+        ({"seeds": [1, True]}, "`seeds` must be a list of whole numbers"),
         ({"seeds": 7}, "`seeds` must be a list of whole numbers, not 7"),
         ({"seeds": [1, 2], "seed": 3}, "leave out one"),
     ],
@@ -116,7 +117,7 @@ def test_seeds_that_do_not_fit_a_batch_are_refused(options: Any, said: str) -> N
         hashing().batch(PRODUCT, TITLES[:2], **options)
 
 
-@pytest.mark.parametrize("many", [{"title": "x"}, "title", 3])
+@pytest.mark.parametrize("many", [{"title": "x"}, "title", 3, None])
 def test_what_is_not_many_inputs_is_refused(many: Any) -> None:
     with pytest.raises(pastalang.BadInputs, match="one dict for each request"):
         hashing().map(PRODUCT, many)
@@ -124,6 +125,7 @@ def test_what_is_not_many_inputs_is_refused(many: Any) -> None:
         hashing().batch(PRODUCT, many)
     with pytest.raises(pastalang.BadInputs, match="`in_flight` must be a whole number of at least 1"):
         hashing().map(PRODUCT, [], in_flight=0)
+    assert list(hashing().map(PRODUCT, [])) == []
 
 
 def test_a_field_that_is_cut_is_warned_of_once() -> None:
@@ -175,7 +177,9 @@ def test_a_stack_of_documents_gives_what_each_gives_alone() -> None:
     assert stacked.is_stacked and len(stacked.answers) == 3
     assert stacked.value == [hashing().run(STACK, title=[one], **WARMLY).value[0] for one in titles]
     assert stacked.field("[1].stars").value == stacked.value[1]["stars"]
-    assert all(stacked.text[slice(*field.span)] == field.text for field in stacked.fields)
+    assert all(
+        one.text[slice(*field.span)] == field.text for one in (stacked, *stacked.answers) for field in one.fields
+    )
 
 
 def test_a_stack_shares_its_instructions() -> None:

@@ -9,11 +9,11 @@ import pytest
 from pydantic import BaseModel
 
 import pastalang
+from pastalang import Engine
 from pastalang.bulk.compare import ITEM, Comparison, FieldAgreement, _places, compare
 from pastalang.bulk.rows import task_of_type
 from pastalang.errors import BadInputs
 from pastalang.runtime.attention.plain_views import FedToken
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
 import pastalang
+from pastalang import Engine
 from pastalang.bulk.compare import Advice, Comparison, Example, FieldAgreement
 from pastalang.bulk.documents import Columns, Document, open_documents
 from pastalang.bulk.outputs import output_for
@@ -28,7 +29,6 @@ from pastalang.bulk.report import BLOCK, SavedRun, write_report
 from pastalang.bulk.rows import Origin, Row, task_of_type
 from pastalang.bulk.run import Job, Ledger, fingerprint_of, rows_of_engine, run_job
 from pastalang.cli.app import build_app
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 

@@ -17,12 +17,12 @@ import pytest
 from pydantic import AfterValidator, BaseModel
 
 import pastalang
+from pastalang import Engine
 from pastalang.bulk.documents import open_documents
 from pastalang.bulk.outputs import output_for
 from pastalang.bulk.report import read_rows
 from pastalang.bulk.rows import Origin, task_of_type
 from pastalang.bulk.run import Job, Ledger, RunRefused, Stopped, Totals, fingerprint_of, rows_of_engine, run_job
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 

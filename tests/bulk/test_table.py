@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 import pastalang
+from pastalang import Engine
 from pastalang.bulk.documents import Document
 from pastalang.bulk.rows import Origin, Task, place_of, task_of_program, task_of_type
 from pastalang.bulk.table import Unwritable, Worker, value_column
-from pastalang.runtime.engine import Engine
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model

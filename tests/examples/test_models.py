@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 import pastalang
 from examples.models import JOBS
 from pastalang import Plan
-from pastalang.interop import extraction_program
 from pastalang.plan.plan import Hole, Repeat
 from pastalang.plan.structure import walk_plan
+from pastalang.runtime.question import program_for
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import uniform_model
 
@@ -29,7 +29,7 @@ def given(name: str) -> dict[str, Any]:
 
 def programs(name: str) -> tuple[pastalang.Program, pastalang.Program]:
     """As a file, and as `extract` makes it: its texts are called `text` and `context`."""
-    return pastalang.load(f"examples/{name}.pasta"), extraction_program(JOBS[name])
+    return pastalang.load(f"examples/{name}.pasta"), program_for(JOBS[name])
 
 
 def plan(program: pastalang.Program) -> Plan:

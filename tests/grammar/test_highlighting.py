@@ -14,8 +14,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Error, Keyword, Name, Punctuation, String, _TokenType
 
 import pastalang.grammar
-from pastalang.check.built_in_types import BUILT_IN_TYPES
-from pastalang.check.modules import INPUT_TYPES
+from pastalang.check.built_in_types import BUILT_IN_TYPES, INPUT_TYPES
 from pastalang.grammar.highlight import PastaLexer
 
 ROOT = Path(__file__).parents[2]

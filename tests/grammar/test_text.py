@@ -30,25 +30,14 @@ def said(text: str) -> str:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ('"""one line"""', "one line"),
-        ('"""\none line\n"""', "one line"),
-        ('"""  \none line\n  """', "one line"),
-        ('"""\none\ntwo"""', "one\ntwo"),
-        ('"""\n\none\n\n"""', "\none\n"),
-        ('""""""', ""),
-        ('"""\n"""', ""),
-        ('"""\n\n"""', ""),
-        ('"""\n\n\n"""', "\n"),
-        ('"""\n  a\n    b\n  """', "a\n  b"),
-        ('"""\n    a\n    b\n  """', "  a\n  b"),
-        ('"""\n  a\n\n  b\n  """', "a\n\nb"),
-        ('"""\n  a\n \n  b"""', "a\n\nb"),
-        ('"""\n\ta\n\t\tb\n\t"""', "a\n\tb"),
-        ('"""\n\ta\n  b\n"""', "\ta\n  b"),
-        ('"""a\n  b\n"""', "a\n  b\n"),
-        ('"""\na  \n"""', "a  "),
+        ('"""one line"""', "one line"), ('"""\none line\n"""', "one line"), ('"""  \none line\n  """', "one line"),
+        ('"""\none\ntwo"""', "one\ntwo"), ('"""\n\none\n\n"""', "\none\n"), ('""""""', ""), ('"""\n"""', ""),
+        ('"""\n\n"""', ""), ('"""\n\n\n"""', "\n"), ('"""\n  a\n    b\n  """', "a\n  b"),
+        ('"""\n    a\n    b\n  """', "  a\n  b"), ('"""\n  a\n\n  b\n  """', "a\n\nb"),
+        ('"""\n  a\n \n  b"""', "a\n\nb"), ('"""\n\ta\n\t\tb\n\t"""', "a\n\tb"),
+        ('"""\n\ta\n  b\n"""', "\ta\n  b"), ('"""a\n  b\n"""', "a\n  b\n"), ('"""\na  \n"""', "a  "),
     ],
-)
+)  # fmt: skip
 def test_white_space_around_a_text(written: str, meant: str) -> None:
     assert said(written) == meant
 

@@ -14,8 +14,8 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer
 
+from pastalang import Engine
 from pastalang.plan.plan import Mode
-from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.adapters import merge_adapter, read_adapter
 from pastalang.runtime.models.source import WEIGHTS
 from pastalang.training.batches import collate, logits_of

@@ -14,7 +14,6 @@ import torch
 
 import pastalang
 from pastalang import (
-    BadInputs,
     Cancelled,
     Done,
     Engine,
@@ -137,49 +136,12 @@ def test_a_skeleton_takes_as_many_passes_as_its_longest_value_has_tokens() -> No
     assert len(result.value) == 96
 
 
-def test_the_text_of_a_json_answer_is_its_value() -> None:
-    result = toy_engine().run(PRODUCT, {"title": "x"}, sampling=WARM)
-    assert json.loads(result.text) == result.value
-    assert result.value["kind"] in ("tv", "phone") and 1 <= result.value["stars"] <= 5
-
-
-def test_a_field_knows_where_its_text_stands() -> None:
-    result = toy_engine().run(PRODUCT, {"title": "x"}, sampling=WARM)
-    for field in result.fields:
-        start, end = field.span
-        assert result.text[start:end] == field.text
-        assert 0.0 < field.confidence <= 1.0
-
-
-def test_a_batch_gives_what_each_request_gives_alone() -> None:
-    titles = [{"title": "a" * length} for length in range(1, 7)]
-    together = fake_engine().batch(PRODUCT, titles, sampling=WARM, seed=3)
-    for inputs, result in zip(titles, together, strict=True):
-        alone = fake_engine().run(PRODUCT, inputs, sampling=WARM, seed=3)
-        assert isinstance(result, Result) and result.text == alone.text
-
-
 def test_a_batch_takes_as_many_passes_as_its_longest_request() -> None:
     engine = fake_engine()
     results = engine.batch(PRODUCT, [{"title": "a" * length} for length in range(1, 7)], sampling=WARM)
     assert engine.scheduler.forward_passes == max(
         result.usage.forward_passes for result in results if isinstance(result, Result)
     )
-
-
-def test_a_stack_of_documents_gives_what_each_document_gives_alone() -> None:
-    titles = ["one", "two", "three"]
-    stacked = fake_engine().run(DOCUMENTS, {"title": titles}, sampling=WARM)
-    alone = [fake_engine().run(DOCUMENTS, {"title": [title]}, sampling=WARM).value[0] for title in titles]
-    assert stacked.value == alone
-    assert all(stacked.text[slice(*field.span)] == field.text for field in stacked.fields)
-    assert all(one.text[slice(*field.span)] == field.text for one in stacked.answers for field in one.fields)
-
-
-def test_one_bad_request_does_not_harm_the_others() -> None:
-    good, bad, last = fake_engine().batch(PRODUCT, [{"title": "a"}, {"titel": 3}, {"title": "b"}])
-    assert isinstance(good, Result) and isinstance(last, Result)
-    assert isinstance(bad, BadInputs) and "did you mean `title`" in str(bad)
 
 
 def test_a_small_memory_gives_the_same_answer() -> None:

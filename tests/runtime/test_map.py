@@ -80,38 +80,6 @@ def test_the_next_begins_as_soon_as_one_ends() -> None:
     assert runner.scheduler.forward_passes < batches.scheduler.forward_passes  # none waits for the slowest of a batch
 
 
-def test_unordered_results_come_with_the_number_of_their_inputs() -> None:
-    expected = [one.text for one in engine().map(PRODUCT, TITLES)]
-    pairs = list(engine().map_unordered(PRODUCT, [*TITLES, {"titel": ""}], in_flight=5))
-    numbers = [number for number, _ in pairs]
-    assert sorted(numbers) == list(range(len(TITLES) + 1)) and numbers != sorted(numbers)
-    found = {number: one.text for number, one in pairs if isinstance(one, Result)}
-    assert [found[number] for number in range(len(TITLES))] == expected
-    assert isinstance(dict(pairs)[len(TITLES)], BadInputs)
-
-
-def test_an_error_is_yielded_in_its_place_or_raised() -> None:
-    inputs = [TITLES[1], {"titel": 3}, TITLES[2]]
-    first, wrong, last = engine().map(PRODUCT, inputs, return_errors=True)
-    assert isinstance(wrong, BadInputs) and isinstance(first, Result) and isinstance(last, Result)
-    runner, seen = engine(), []
-    with pytest.raises(BadInputs, match="did you mean `title`"):
-        seen.extend(one.text for one in runner.map(PRODUCT, inputs))
-    assert runner.scheduler.is_idle
-
-
-def test_what_a_broken_source_gave_is_yielded_before_its_error() -> None:
-    def broken() -> Iterator[dict[str, Any]]:
-        yield from TITLES[:5]
-        raise OSError("the disk is gone")
-
-    found = []
-    with pytest.raises(OSError, match="the disk is gone"):
-        for one in engine().map(PRODUCT, broken(), in_flight=3):
-            found.append(one.text)
-    assert found == [one.text for one in engine().map(PRODUCT, TITLES[:5])]
-
-
 def test_closing_the_iterator_cancels_what_is_in_flight() -> None:
     runner = engine(prefix_cells=0)
     results = runner.map(PRODUCT, TITLES, in_flight=8)
@@ -143,15 +111,6 @@ def test_a_field_that_is_cut_is_warned_of_once() -> None:
         list(engine().map(PRODUCT, TITLES))
     assert [one.category for one in found] == [TruncationWarning]
     assert "name (4 tokens)" in str(found[0].message) and found[0].filename == __file__
-
-
-@pytest.mark.parametrize("many", [{"title": "x"}, "title", 3])
-def test_what_is_not_many_inputs_is_refused(many: Any) -> None:
-    with pytest.raises(BadInputs, match="`map` goes through many inputs, one dict for each request"):
-        engine().map(PRODUCT, many)
-    with pytest.raises(BadInputs, match="`in_flight` must be a whole number of at least 1, not 0"):
-        engine().map(PRODUCT, [], in_flight=0)
-    assert list(engine().map(PRODUCT, [])) == []
 
 
 def test_asyncio_reads_inputs_while_others_are_decoded() -> None:
@@ -196,22 +155,3 @@ def test_each_of_a_batch_may_have_a_seed_of_its_own() -> None:
     found = one.batch(PRODUCT, [TITLES[1]] * 3, seeds=[4, 5, 6], sampling=sampling)
     assert [result.text for result in found if isinstance(result, Result)] == alone
     assert len(set(alone)) > 1
-
-
-@pytest.mark.parametrize(
-    ("seeds", "message"),
-    [
-        ([1], "`seeds` has 1 number, and the batch 2 sets of inputs"),
-        ([1, True], "`seeds` must be a list of whole numbers"),
-        (7, "`seeds` must be a list of whole numbers, not 7"),
-    ],
-)
-def test_seeds_that_do_not_fit_a_batch_are_refused(seeds: Any, message: str) -> None:
-    for inputs in (TITLES[:2], iter(TITLES[:2])):
-        with pytest.raises(BadInputs, match=message):
-            engine().batch(PRODUCT, inputs, seeds=seeds)  # type: ignore[arg-type]
-
-
-def test_a_batch_has_one_seed_or_one_for_each() -> None:
-    with pytest.raises(BadInputs, match="`seed` is for all inputs of a batch, `seeds` has one for each: leave out one"):
-        engine().batch(PRODUCT, TITLES[:2], seeds=[1, 2], seed=3)

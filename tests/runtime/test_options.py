@@ -162,13 +162,6 @@ def test_inputs_that_are_none_are_told_and_leave_nothing_behind(inputs: Any) -> 
     assert kinds == ["Result", "BadInputs", "Result"] and engine.scheduler.is_idle
 
 
-@pytest.mark.parametrize("batch", [None, "abc", {"x": "a"}, 3])
-def test_a_batch_is_a_list_of_inputs(batch: Any) -> None:
-    engine = Engine(uniform_model(320), byte_tokenizer())
-    with pytest.raises(BadInputs, match="a batch takes a list of inputs"):
-        engine.batch(PROGRAM, batch)
-
-
 def test_a_batch_whose_inputs_break_off_leaves_nothing_behind() -> None:
     def broken() -> Any:
         yield {}

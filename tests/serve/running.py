@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from pastalang.runtime.engine import Engine
+from pastalang import Engine
 from pastalang.serve.app import make_app
 from pastalang.serve.server import config_of
 from pastalang.serve.settings import Settings

@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from typer.testing import CliRunner, Result
 
 import pastalang
+from pastalang import Engine
 from pastalang.bulk.run import RunRefused
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
-from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.training.data import read_checked

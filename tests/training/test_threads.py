@@ -13,11 +13,11 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import pastalang
+from pastalang import Engine
 from pastalang.errors import WrongMode
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Overrun
 from pastalang.program.types import AutoPolicy
-from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.training_note import check_overrun
 from pastalang.training.errors import BadData, BadRow, Interrupted
 from pastalang.training.evaluation import score_rows_by_decoding

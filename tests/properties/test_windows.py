@@ -1,0 +1,156 @@
+"""Documents in windows: what is read of each is put together at the places of the whole text, in any order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import warnings
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, field_validator
+
+import pastalang
+from pastalang.program import types as t
+from pastalang.runtime.merge import MergedAnswer, Reading, merge
+from pastalang.runtime.quotations import SourceSpan
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from tests.api.engines import hashing, writing
+from tests.oracle.toy_models import toy_model
+
+Quote = Annotated[str, pastalang.Verbatim("text"), pastalang.Tokens(32)]
+QUOTE, TEXT = t.Verbatim("text"), "aspirin or ibuprofen " * 40
+LINE = t.Object((t.Field("drug", QUOTE), t.Field("days", t.Integer())))
+NULLABLE = t.Union((QUOTE, t.Literal(None)))
+LEAFLET = t.Object((t.Field("all", t.Array(QUOTE)), t.Field("lines", t.Array(LINE)), t.Field("best", NULLABLE)))
+PIECES = st.sampled_from(
+    ["Aspirin helps", "一二三。", " ", "\n\n", "\n", ". ", "e\u0301", "👩\u200d👧", "so", "Take", "x" * 30]
+)
+
+
+class Drugs(BaseModel):
+    all: Annotated[list[Quote], pastalang.Tokens(36)]
+    kind: Literal["drug", "food"]
+
+
+class Total(BaseModel):
+    total: Literal[1, 2, 7] | None
+
+    @field_validator("total")
+    @classmethod
+    def positive(cls, found: int | None) -> int | None:
+        assert found != 7, "seven is unlucky"
+        return found
+
+
+@settings(max_examples=30)
+@given(st.lists(PIECES, max_size=24).map("".join), st.integers(4, 60), st.data())
+def test_windows_cover_a_text_share_no_more_than_asked_for_and_are_never_too_long(
+    text: str, size: int, data: Any
+) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    if not text.strip():
+        return
+    with warnings.catch_warnings(action="ignore"):
+        found = hashing().extract(Drugs, text, window=size, overlap=overlap, details=True)
+    places = [(one.start, one.end) for one in found.windows]
+    assert "".join(text[at] for at in sorted({at for place in places for at in range(*place)})).split() == text.split()
+    assert all(len(text[start:end].encode()) <= max(size, len("👩\u200d👧".encode())) for start, end in places)
+    for (start, end), (after, last) in pairwise(places):
+        assert start < after and end < last and len(text[after:end].encode()) <= overlap
+    spans = found.field("all").sources
+    assert [text[one.start : one.end] for one in spans] == found.value.all and len({*spans}) == len(spans)
+    assert {*found.value.all} == {quote for one in found.windows for quote in one.found.value.all}
+    assert all(found.result.text[slice(*one.span)] == one.text for one in found.fields)
+
+
+def reading(start: int, rng: random.Random) -> Reading:
+    """A window in which some drugs were read, at places of the text."""
+    spans: dict[Any, SourceSpan] = {}
+
+    def quote(*path: str | int) -> str:
+        drug = rng.choice(("aspirin", "ibuprofen"))
+        at = TEXT.index(drug, start + rng.choice((0, 21, 42)))
+        spans[path] = SourceSpan("text", "text", None, at, at + len(drug))
+        return drug
+
+    value: Any = {"all": [quote("all", number) for number in range(rng.randrange(4))], "lines": []}
+    value["lines"] = [{"drug": quote("lines", n, "drug"), "days": rng.randrange(3)} for n in range(rng.randrange(3))]
+    value["best"] = quote("best") if rng.random() < 0.5 else None
+    return Reading(start, start + 63, value, (), spans)
+
+
+def merged(readings: list[Reading], rule: Any) -> MergedAnswer:
+    return merge(readings, LEAFLET, {}, rule)
+
+
+@given(st.randoms(use_true_random=False), st.sampled_from(["confidence", "agreement", "first"]))
+def test_merging_depends_on_neither_order_nor_doubles_and_again_changes_nothing(rng: random.Random, rule: Any) -> None:
+    windows = [reading(21 * number, rng) for number in range(rng.randrange(1, 6))]
+    once: Any = merged(windows, rule)
+    assert merged(rng.sample([*windows, *windows], 2 * len(windows)), rule) == once
+    best = [one.value["best"] for one in windows if one.value["best"]]
+    assert once.value["best"] in best or (once.value["best"] is None and not best)
+    spans = [one.spans[path] for one in windows for path in one.spans if path[0] == "all"]
+    assert len(once.value["all"]) == len({(one.start, one.end) for one in spans})
+    whole = Reading(0, len(TEXT), once.value, (), merged_spans(windows, once))
+    assert merged([whole, whole], rule).value == once.value
+
+
+def merged_spans(windows: list[Reading], once: Any) -> dict[Any, SourceSpan]:
+    """Places for the items of the merged lists, in their order: each is known by its own."""
+    whole = [("all", n) for n in range(len(once.value["all"]))]
+    lines = [("lines", n, "drug") for n in range(len(once.value["lines"]))]
+    return {path: SourceSpan("text", "text", None, n, n + 1) for n, path in enumerate([*whole, *lines])}
+
+
+def test_null_says_nothing_and_the_rule_decides_between_the_other_values() -> None:
+    engine = writing(lambda seen: "1" if "one" in seen else "2" if "two" in seen else "null")
+    text = "Two is said: two.\n\nNothing is.\n\nOnce one.\n\nThe two.\n\n"
+    asked = {
+        rule: engine.extract(Total, text, window=20, overlap=0, merge=rule).total for rule in ("first", "agreement")
+    }
+    assert asked == {"first": 2, "agreement": 2} and engine.extract(Total, "Nothing.\n\n" * 9, window=12).total is None
+    assert asyncio.run(engine.aextract(Total, "So.\n\nOne one.\n\n", window=9, overlap=0)).total == 1
+
+
+def test_what_a_validator_refuses_in_one_window_is_refused_if_it_is_in_the_whole() -> None:
+    engine = writing(lambda seen: "7" if "seven" in seen else "1")
+    text = "One.\n\nThe seven.\n\nOne.\n\n"
+    found = engine.extract(Total, text, window=13, overlap=0, merge="agreement", details=True)
+    assert (found.value.total, found.status, [one.status for one in found.windows]) == (
+        1,
+        "ok",
+        ["ok", "invalid", "ok"],
+    )
+    with pytest.raises(pastalang.Invalid, match="seven is unlucky"):
+        engine.extract(Total, "The seven.", window=13)
+    many = list(
+        pastalang.extract_many(Total, [text, "The seven.", ""], model=engine, window=13, overlap=0, merge="first")
+    )
+    assert [(one.status, len(one.windows)) for one in many] == [("ok", 3), ("invalid", 1), ("error", 0)]
+    assert "windows, in characters" in found.to_html() and "seven is unlucky" in found.to_html()
+
+
+def test_fifty_thousand_tokens_are_read_in_the_cells_of_a_few_windows() -> None:
+    rng = random.Random(0)
+    text = "".join(
+        f"{rng.randbytes(9).hex()} {rng.randbytes(20).hex()}.{rng.choice((' ', chr(10) * 2))}" for _ in range(840)
+    )
+    runner = pastalang.Engine.load(toy_model(positions=2048), byte_tokenizer(), cells=6_000)
+    with warnings.catch_warnings(action="ignore"):
+        found = runner.extract(Drugs, text, window=1_500, overlap=100, details=True)
+    assert len(text) > 50_000 and len(found.windows) > 33 and found.usage.peak_cells < 2_000
+    assert [text[one.start : one.end] for one in found.field("all").sources] == found.value.all
+    assert found.usage.forward_passes < sum(one.found.usage.forward_passes for one in found.windows) / 2
+
+
+def test_a_call_that_cannot_be_read_in_windows_says_why() -> None:
+    for options in ({"window": 0}, {"overlap": 4}, {"window": 8, "overlap": 8}, {"window": 8, "merge": "best"}):
+        with pytest.raises(pastalang.BadInputs, match=r"`(window|overlap|merge)` (must be|is about)"):
+            hashing().extract(Total, "One.", **options)
+    with pytest.raises(pastalang.TooLong, match=r"\(characters 0 to 300\): choose a smaller `window`"):
+        hashing(max_position=400).extract(Total, "x" * 600, window=500)
