@@ -4,7 +4,7 @@
 
 A request begins in a thread: its program is planned and its text becomes tokens beside the passes of the others. It
 leaves between two forward passes: a client that goes away frees its memory before the next one, and its place in the
-queue at once.
+queue at once. All passes are made in one thread: libraries of kernels keep what they compile once for each.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import itertools
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -99,6 +100,7 @@ class Driver:
         self._beginning: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "pastalang passes")
         self._seconds = 1.0  # of a recent job, for `Retry-After`
 
     @property
@@ -126,6 +128,7 @@ class Driver:
         if self._beginning is not None:
             await self._beginning
         await self._leave()
+        self._thread.shutdown()
 
     def submit(self, job: Job) -> Ticket:
         """Raises `RequestError`: 429 if the queue is full, 503 if the server shuts down."""
@@ -150,6 +153,7 @@ class Driver:
     # ── the task ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def _drive(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._leave()
             await self._admit()
@@ -158,7 +162,7 @@ class Driver:
                 await self._wake.wait()
                 continue
             try:
-                await asyncio.shield(step := asyncio.ensure_future(asyncio.to_thread(self.engine.loop.step)))
+                await asyncio.shield(step := loop.run_in_executor(self._thread, self.engine.loop.step))
             except asyncio.CancelledError:
                 await step  # a forward pass in its thread cannot be stopped in the middle
                 raise

@@ -473,6 +473,19 @@ def test_a_waiting_request_is_given_up_in_time_and_leaves_its_place() -> None:
     run(test())
 
 
+def test_all_passes_are_made_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        made, threads = engine(), set[int]()
+        forward = made.model.forward
+        monkeypatch.setattr(made.model, "forward", lambda step: threads.add(threading.get_ident()) or forward(step))
+        async with serving(made) as (client, _):
+            bodies = [chat(f"{number}", max_tokens=5) for number in range(8)]
+            await asyncio.gather(*(client.post("/v1/chat/completions", json=body) for body in bodies))
+        assert len(threads) == 1
+
+    run(test())
+
+
 def test_a_request_begins_without_holding_up_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is about to begin counts as in flight, so a shutdown waits for it."""
 

@@ -2,6 +2,9 @@
 
 Without packing, every product rearranges its weights first. A small step does little more than read all weights once,
 so packing makes it take about half as long. Only the order in memory changes, not a single value.
+
+The kernels are compiled for each number of rows and kept, half a megabyte for each kind of layer. A server sees every
+number of rows sooner or later, so products are made of few numbers of rows: some rows are added and thrown away.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from torch import nn
 
 PACKED_TYPES = (torch.bfloat16, torch.float32)
 _TOKENS = 16  # the layout is best for steps of about this size
+_STEPS = ((32, 1), (64, 4), (128, 8), (256, 16), (512, 32))  # up to so many rows, a multiple of this
+_MOST_ROWS = 512
 
 
 class PackedLinear(nn.Module):
@@ -26,10 +31,28 @@ class PackedLinear(nn.Module):
         self._bias = None if bias is None else bias.detach()
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
+        rows = states.numel() // self.in_features
+        if rows == rows_for(rows):
+            return self._multiply(states)
+        parts = states.reshape(rows, self.in_features).split(_MOST_ROWS)
+        product = torch.cat([self._filled(part) for part in parts]) if len(parts) > 1 else self._filled(parts[0])
+        return product.view(*states.shape[:-1], self.out_features)
+
+    def _filled(self, states: torch.Tensor) -> torch.Tensor:
+        rows = len(states)
+        return self._multiply(nn.functional.pad(states, (0, 0, 0, rows_for(rows) - rows)))[:rows]
+
+    def _multiply(self, states: torch.Tensor) -> torch.Tensor:
         return _product(states, self._weight, self._bias, "none", [], "")
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self._bias is not None}"
+
+
+def rows_for(rows: int) -> int:
+    """With how many rows these are multiplied, of up to 512 at a time."""
+    step = next((step for most, step in _STEPS if rows <= most), 0)
+    return -(-rows // step) * step if step else _MOST_ROWS
 
 
 def pack(model: nn.Module) -> int:

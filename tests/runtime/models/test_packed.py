@@ -41,6 +41,26 @@ def test_a_packed_model_gives_the_logits_that_it_gave_before(family: Family, dty
 
 
 @needs_kernels
+def test_products_are_made_of_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each number of rows costs memory for good."""
+    seen, multiply = set[int](), packed._product
+
+    def product(states: torch.Tensor, *rest: Any) -> torch.Tensor:
+        seen.add(states.numel() // states.shape[-1])
+        return multiply(states, *rest)
+
+    monkeypatch.setattr(packed, "_product", product)
+    linear = nn.Linear(6, 4)
+    layer = PackedLinear(linear.weight, linear.bias)
+    with torch.inference_mode():
+        for rows in (*range(700), 1_300, 5_000):
+            states = torch.randn(1, rows, 6, generator=torch.Generator().manual_seed(rows))
+            torch.testing.assert_close(layer(states), linear(states))
+            assert max(seen) <= rows * 1.125, "few rows are added"
+    assert len(seen) <= 65
+
+
+@needs_kernels
 def test_a_bias_is_kept() -> None:
     states = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(0))
     model = nn.Sequential(nn.Linear(24, 40), nn.Linear(40, 7, bias=False))
