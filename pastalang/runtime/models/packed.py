@@ -34,7 +34,8 @@ class PackedLinear(nn.Module):
         rows = states.numel() // self.in_features
         if rows == rows_for(rows):
             return self._multiply(states)
-        parts = states.reshape(rows, self.in_features).split(_MOST_ROWS)
+        flat = states.reshape(rows, self.in_features)
+        parts = [flat[start : start + _MOST_ROWS] for start in range(0, rows, _MOST_ROWS)]
         product = torch.cat([self._filled(part) for part in parts]) if len(parts) > 1 else self._filled(parts[0])
         return product.view(*states.shape[:-1], self.out_features)
 
