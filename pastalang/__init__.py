@@ -37,9 +37,9 @@ if _TYPE_CHECKING:
     from pastalang.extraction import aextract as aextract
     from pastalang.extraction import extract as extract
     from pastalang.hosts.engine import RemoteEngine as RemoteEngine
-    from pastalang.hosts.engine import connect as connect
     from pastalang.hosts.errors import HostError as HostError
     from pastalang.hosts.errors import Unsupported as Unsupported
+    from pastalang.hosts.opening import connect as connect
     from pastalang.interop import from_model as from_model
     from pastalang.interop import from_outlines as from_outlines
     from pastalang.interop import from_schema as from_schema
@@ -127,7 +127,7 @@ _HOMES = {
     "HostError": "pastalang.hosts.errors",
     "RemoteEngine": "pastalang.hosts.engine",
     "Unsupported": "pastalang.hosts.errors",
-    "connect": "pastalang.hosts.engine",
+    "connect": "pastalang.hosts.opening",
     "RunError": "pastalang.runtime.errors",
     "BadInputs": "pastalang.runtime.errors",
     "BadList": "pastalang.runtime.errors",

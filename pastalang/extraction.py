@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from typing_extensions import TypeIs
 
+from pastalang.hosts.opening import AnyEngine, address_of, open_engine
 from pastalang.runtime.call import EXTRACT_DEFAULTS, ExtractOptions, shows_options
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.models.choice import default_model
-from pastalang.runtime.models.source import DTypeName, check_source, is_local
+from pastalang.runtime.models.source import DTypeName, check_source, is_address, is_local
 from pastalang.runtime.question import question_of
 from pastalang.runtime.result import Extraction
 from pastalang.values.pydantic.from_core import is_type, name_of_type
 
-if TYPE_CHECKING:  # only an engine loads torch
-    from pastalang.runtime.engine import Engine
-
 T = TypeVar("T")
-LanguageModel: TypeAlias = "str | Path | Engine | None"
+LanguageModel: TypeAlias = "str | Path | AnyEngine | None"
 
 
 @overload
@@ -48,9 +46,10 @@ def extract(type: Any, text: str, *, model: LanguageModel = None, details: bool 
         print(pastalang.extract(Coffee, "Norvika Coffee, Dark Roast, 12 oz"))  # Brand='Norvika' RoastType='dark'
 
     The type is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
-    `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`;
-    without it, the one that `PASTALANG_MODEL` or `pasta.toml` names, else `pasta-mini`. It is loaded by the first call
-    and kept; load an `Engine` to choose its device or its memory.
+    `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`, or
+    the address of a server, "http://host:8000/v1#name"; without it, the one that `PASTALANG_MODEL` or `pasta.toml`
+    names, else `pasta-mini`. It is loaded by the first call and kept; load an `Engine` to choose its device or its
+    memory, and `connect` to a server to choose how patient you are.
 
     `instructions` says what to do, `context` is what else the model should know, and `examples` are pairs of a text and
     its value. `details=True` returns an `Extraction` with the confidence and the source of every field. The other
@@ -82,24 +81,24 @@ async def aextract(type: Any, text: str, *, model: LanguageModel = None, details
     return await engine.aask(question)
 
 
-def engine_for(model: LanguageModel) -> Engine:
+def engine_for(model: LanguageModel) -> AnyEngine:
     """The engine that was given, or the one of a model, which is loaded once. Raises `BadInputs`."""
     return model if is_engine(model) else shared_engine(default_model().name if model is None else model)
 
 
-def is_engine(model: object) -> TypeIs[Engine]:
+def is_engine(model: object) -> TypeIs[AnyEngine]:
     """Does not import torch, as the module of `Engine` does."""
     return not is_type(model) and hasattr(model, "amap")
 
 
 class SharedEngines:
-    """One engine for each model and type, loaded when it is first asked for. May be used from several threads."""
+    """One engine for each model and type, opened when it is first asked for. May be used from several threads."""
 
     def __init__(self) -> None:
-        self._engines: dict[tuple[str, DTypeName | None], Engine] = {}
+        self._engines: dict[tuple[str, DTypeName | None], AnyEngine] = {}
         self._loading = threading.Lock()
 
-    def __call__(self, model: str | Path, dtype: DTypeName | None = None) -> Engine:
+    def __call__(self, model: str | Path, dtype: DTypeName | None = None) -> AnyEngine:
         key = _model_name(model), dtype
         found = self._engines.get(key)
         if found is None:
@@ -107,10 +106,8 @@ class SharedEngines:
                 found = self._engines.get(key) or self._load(*key)
         return found
 
-    def _load(self, name: str, dtype: DTypeName | None) -> Engine:
-        from pastalang.runtime.engine import Engine
-
-        found = self._engines[name, dtype] = Engine.load(name, dtype=dtype)
+    def _load(self, name: str, dtype: DTypeName | None) -> AnyEngine:
+        found = self._engines[name, dtype] = open_engine(name, dtype=dtype)
         return found
 
 
@@ -118,10 +115,13 @@ shared_engine: Final = SharedEngines()
 
 
 def _model_name(model: object) -> str:
-    """A name on the hub as it is, a folder as a full path. Raises `BadInputs`."""
+    """A name on the hub or an address as it is, a folder as a full path. Raises `BadInputs`."""
     if is_type(model):
         raise BadInputs(f"`model` is the language model; the type comes first: `extract({name_of_type(model)}, text)`")
     if not isinstance(model, str | Path):
-        raise BadInputs(f"`model` is a folder, a name on the hub or an `Engine`, not {model!r:.60}")
+        raise BadInputs(f"`model` is a folder, a name on the hub, an address or an `Engine`, not {model!r:.60}")
+    if is_address(model):
+        address_of(str(model))
+        return str(model)
     check_source(model)
     return str(Path(model).resolve()) if is_local(model) else str(model)

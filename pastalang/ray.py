@@ -19,20 +19,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pastalang.bulk.documents import Document, records_of
-from pastalang.bulk.rows import Origin, Row, Task, extractions_of, row_of, task_of_program, task_of_type
+from pastalang.bulk.rows import Origin, Row, Task, extractions_of, row_of, rows_of, task_of_program, task_of_type
 from pastalang.errors import FileError, PastaError
+from pastalang.hosts.opening import open_engine
 from pastalang.program.program import Program
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.models.choice import default_model, revision_of
-from pastalang.runtime.models.source import DTypeName, is_local
+from pastalang.runtime.models.source import DTypeName, is_address, is_local
 from pastalang.runtime.result import Extraction
 
 if TYPE_CHECKING:
     from pastalang.bulk.table import Worker
 
 LOCAL: Final = "local"  # an address: a cluster of this machine alone, which ends with the run
-CELLS: Final = 8192
 BATCH: Final = 256  # documents that are decoded, and lost with a process, together
 _DEATHS: Final = 2  # of processes that decode a block, before its documents are decoded one by one
 _DEATHS_OF_A_DOCUMENT: Final = 3
@@ -59,7 +59,7 @@ def failed_row(document: Document, reason: str, task: Task, origin: Origin) -> R
 def extract(
     dataset: Any, what: Any, *, model: str | Path | None = None, text: str | Sequence[str] = (), id: str | None = None,
     template: str | None = None, workers: int | tuple[int, int] = 1, cpus: float = 1, gpus: float = 0,
-    device: str | None = None, dtype: DTypeName | None = None, cells: int = CELLS, in_flight: int = IN_FLIGHT,
+    device: str | None = None, dtype: DTypeName | None = None, cells: int | None = None, in_flight: int = IN_FLIGHT,
     batch: int = BATCH, **options: Any,
 ) -> Any:  # fmt: skip
     """The rows of a Ray dataset of documents, as a Ray dataset that is computed when it is read or written.
@@ -73,8 +73,9 @@ def extract(
     processes in a row too.
 
     `workers` is the number of actors, or the fewest and the most of a pool that grows. Each has `cpus` and `gpus` of
-    the cluster and loads the model once. Leave two CPUs of the cluster free: reading and writing take them, and with
-    none left nothing runs. Raises `BadInputs` if the cluster has no room for the workers.
+    the cluster and loads the model once. With the address of a server as `model`, such as the one that runs on its own
+    machine, an actor needs no GPU. Leave two CPUs of the cluster free: reading and writing take them, and with none
+    left nothing runs. Raises `BadInputs` if the cluster has no room for the workers.
     """
     ray = import_ray()
     from pastalang.bulk.table import Worker
@@ -195,12 +196,13 @@ class _Blocks:
 class RayWorkers:
     """Actors that decode batches of documents. A context manager that connects to a cluster, or starts one.
 
-    `size` is None for one worker on each GPU, or on each CPU of a cluster that has none.
+    `size` is None for one worker on each GPU, or on each CPU of a cluster that has none. Workers whose model runs on a
+    server take no GPU: by default, each machine has one of them.
     """
 
     def __init__(
-        self, address: str, task: Task, origin: Origin, *, size: int | None, device: str | None, cells: int,
-        in_flight: int,
+        self, address: str, task: Task, origin: Origin, *, size: int | None, device: str | None, cells: int | None,
+        in_flight: int, api_key: str | None = None,
     ) -> None:  # fmt: skip
         if address == LOCAL:  # read when Ray is imported; by default any other process goes before its workers
             os.environ.setdefault("RAY_worker_niceness", "0")
@@ -209,7 +211,8 @@ class RayWorkers:
         self._task = task
         self._origin = origin
         model = str(Path(origin.model).resolve()) if is_local(origin.model) else origin.model
-        self._given = (task, origin, model, device, cells, in_flight)
+        self._given = (task, origin, model, device, cells, in_flight, api_key)
+        self._asks = is_address(model)
         self._size = size
         self._actors: dict[Hashable, Any] = {}
         self._running: dict[Any, Hashable] = {}  # what is awaited, and from whom
@@ -241,10 +244,11 @@ class RayWorkers:
 
     def _begin(self) -> None:
         there = self._ray.cluster_resources()
-        self._gpus = 1 if there.get("GPU") else 0
-        self._size = self._size or int(there.get("GPU") or there.get("CPU", 1))
+        self._gpus = 1 if there.get("GPU") and not self._asks else 0
+        machines = sum(node["Alive"] for node in self._ray.nodes())
+        self._size = self._size or (machines if self._asks else int(there.get("GPU") or there.get("CPU", 1)))
         _check_room(self._ray, self._size, 1, self._gpus)
-        self._actors = {number: self._new() for number in range(self._size)}
+        self._actors = {number: self._new(waits=False) for number in range(self._size)}
         waiting = [actor.problem.remote() for actor in self._actors.values()]
         [first], _ = self._ray.wait(waiting, num_returns=1)
         problem = self._result(first)
@@ -255,9 +259,11 @@ class RayWorkers:
         if isinstance(problem, PastaError):
             raise problem
 
-    def _new(self) -> Any:
-        remote = self._ray.remote(num_cpus=1, num_gpus=self._gpus, max_restarts=0)(_Decoder)
-        return remote.remote(*self._given)
+    def _new(self, *, waits: bool) -> Any:
+        """An actor; with `waits`, it gives a server time to start again."""
+        where = {"scheduling_strategy": "SPREAD"} if self._asks else {}
+        remote = self._ray.remote(num_cpus=1, num_gpus=self._gpus, max_restarts=0, **where)(_Decoder)
+        return remote.remote(*self._given, waits)
 
     def __exit__(self, kind: type[BaseException] | None, found: BaseException | None, at: TracebackType | None) -> None:
         for actor in self._actors.values():
@@ -286,7 +292,7 @@ class RayWorkers:
             result = found[worker] = self._result(one)
             if isinstance(result, str):
                 self._ray.kill(self._actors[worker])  # it may be there still, after an error of its own
-                self._actors[worker] = self._new()
+                self._actors[worker] = self._new(waits=True)
         return found
 
     def kill(self, worker: Hashable) -> None:
@@ -337,16 +343,18 @@ class _Decoder:
     """An actor with an engine."""
 
     def __init__(
-        self, task: Task, origin: Origin, model: str, device: str | None, cells: int, in_flight: int
+        self, task: Task, origin: Origin, model: str, device: str | None, cells: int | None, in_flight: int,
+        api_key: str | None, waits: bool,
     ) -> None:  # fmt: skip
-        from pastalang.runtime.engine import Engine
-
         self._task = task
         self._origin = origin
         self._in_flight = in_flight
         self._problem: PastaError | None = None
         try:
-            self._engine = Engine.load(model, device=device, dtype=origin.dtype, cells=cells, adapter=origin.adapter)
+            self._engine = open_engine(
+                model, device=device, dtype=origin.dtype, cells=cells, adapter=origin.adapter, api_key=api_key,
+                documents=in_flight, waits=waits,
+            )  # fmt: skip
             _check_revision(model, origin)
             list(extractions_of(self._engine, task, (), in_flight=in_flight))  # what is wrong for all documents
         except PastaError as problem:
@@ -358,5 +366,5 @@ class _Decoder:
     def rows(self, documents: Sequence[Document]) -> list[Row]:
         if self._problem is not None:
             raise self._problem
-        pairs = extractions_of(self._engine, self._task, documents, in_flight=self._in_flight)
-        return [row_of(document, found, self._task, self._origin) for document, found in pairs]
+        pairs = rows_of(self._engine, self._task, self._origin, documents, in_flight=self._in_flight)
+        return [row for _, row in pairs]

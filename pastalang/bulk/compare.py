@@ -10,11 +10,12 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.rows import Task, extractions_of, text_of_id
 from pastalang.errors import PastaError, TruncationWarning
+from pastalang.hosts.opening import AnyEngine
 from pastalang.plan.plan import Hole, Mode
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.waits import ITEM, Pattern, Wait, name_of, possible_waits, with_waits, written
@@ -22,9 +23,6 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.call import template_of
 from pastalang.runtime.errors import BadInputs
 from pastalang.values.json import JsonValue, same_json, write_json
-
-if TYPE_CHECKING:
-    from pastalang.runtime.engine import Engine
 
 _EXAMPLES: Final = 3  # of a field that differs
 _FIELDS_TRIED: Final = 4  # those that differ most
@@ -93,7 +91,7 @@ class Comparison:
         return Comparison(**{**found, "fields": tuple(fields), "notes": tuple(found["notes"])})
 
 
-def compare(engine: Engine, task: Task, documents: Iterable[Any], *, in_flight: int) -> Comparison:
+def compare(engine: AnyEngine, task: Task, documents: Iterable[Any], *, in_flight: int) -> Comparison:
     """Decode the documents in the mode of the task and from left to right, and compare the values of each field.
 
     Raises `BadInputs` if the task is sequential itself.
@@ -119,7 +117,7 @@ def compare(engine: Engine, task: Task, documents: Iterable[Any], *, in_flight: 
     return Comparison(task.mode, len(pairs), len(chosen) - len(pairs), same, tuple(fields), tuple(_notes(engine, task)))
 
 
-def _notes(engine: Engine, task: Task) -> Iterator[str]:
+def _notes(engine: AnyEngine, task: Task) -> Iterator[str]:
     note = engine.trained_for
     if note is not None and Mode.SEQUENTIAL not in note.modes:
         trained = ", ".join(mode.value for mode in note.modes)
@@ -212,7 +210,7 @@ def _short(value: JsonValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    engine: Engine
+    engine: AnyEngine
     task: Task
     in_flight: int
 

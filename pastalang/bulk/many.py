@@ -16,13 +16,14 @@ from collections.abc import (
 from contextlib import aclosing
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Final, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.outputs import Flat, Shape
 from pastalang.bulk.rows import Feed, Task, extractions_of, object_of, task_of_type, value_of
 from pastalang.errors import FileError
 from pastalang.extraction import is_engine, shared_engine
+from pastalang.hosts.opening import AnyEngine
 from pastalang.program import types as t
 from pastalang.program.visit import json_kinds
 from pastalang.runtime.call import EXTRACT_DEFAULTS, IN_FLIGHT, ExtractOptions, check_in_flight, shows_options
@@ -32,9 +33,6 @@ from pastalang.runtime.models.choice import default_model
 from pastalang.runtime.models.source import DTypeName
 from pastalang.runtime.result import Extraction
 from pastalang.values.pydantic.from_core import name_of_type
-
-if TYPE_CHECKING:
-    from pastalang.runtime.engine import Engine
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -121,19 +119,19 @@ _OPTIONS: Final = {name: default for name, default in EXTRACT_DEFAULTS.items() i
 
 @overload
 def extract_many(
-    type: type[T], documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
+    type: type[T], documents: Iterable[Any], *, model: str | Path | AnyEngine | None = ...,
     text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
     on_row: OnRow | None = ..., **options: Unpack[ExtractOptions],
 ) -> Extractions[T | None]: ...  # fmt: skip
 @overload
 def extract_many(
-    type: object, documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
+    type: object, documents: Iterable[Any], *, model: str | Path | AnyEngine | None = ...,
     text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
     on_row: OnRow | None = ..., **options: Unpack[ExtractOptions],
 ) -> Extractions[Any]: ...  # fmt: skip
 @shows_options(_OPTIONS, ExtractOptions)
 def extract_many(
-    type: Any, documents: Iterable[Any], *, model: str | Path | Engine | None = None,
+    type: Any, documents: Iterable[Any], *, model: str | Path | AnyEngine | None = None,
     text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
     dtype: DTypeName | None = None, on_row: OnRow | None = None, **options: Any,
 ) -> Extractions[Any]:  # fmt: skip
@@ -148,9 +146,10 @@ def extract_many(
 
     No document raises. One that fails has the status "invalid", "too_long" or "error", its `error`, and None as value;
     a value that a limit has cut has the status "truncated". Documents are read as they are needed, `in_flight` of them
-    run at the same time, and memory does not grow with their number. `model` is a name or a folder, as for `extract`,
-    or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. `on_row` is called with each extraction
-    before it is yielded. The other options are those of `extract`; a mistake in them is raised before anything is read.
+    run at the same time, and memory does not grow with their number. `model` is a name, a folder or an address, as for
+    `extract`, or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. `on_row` is called with each
+    extraction before it is yielded. The other options are those of `extract`; a mistake in them is raised before
+    anything is read.
     """
     check_hook("on_row", on_row)
     task = _task(type, documents, text, id, in_flight, options)
@@ -159,7 +158,7 @@ def extract_many(
 
 @shows_options(_OPTIONS, ExtractOptions)
 def aextract_many(
-    type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | Engine | None = None,
+    type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | AnyEngine | None = None,
     text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
     dtype: DTypeName | None = None, on_row: OnRow | None = None, **options: Any,
 ) -> AsyncGenerator[Extraction[Any], None]:  # fmt: skip
@@ -184,19 +183,19 @@ def _task(
     return task_of_type(type, text=tuple(names), id=id, options=options)
 
 
-def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Callable[[], Engine]:
+def _loader(model: str | Path | AnyEngine | None, dtype: DTypeName | None) -> Callable[[], AnyEngine]:
     """What gives the engine when the first document is read. Raises `BadInputs`."""
     if model is None or isinstance(model, str | Path):
         return lambda: shared_engine(default_model().name if model is None else model, dtype)
     if dtype is not None:
         raise BadInputs("an engine has its `dtype` from `Engine.load`; pass it there")
     if not is_engine(model):
-        raise BadInputs(f"`model` is a name, a folder or an `Engine`, not {model!r:.60}")
+        raise BadInputs(f"`model` is a name, a folder, an address or an `Engine`, not {model!r:.60}")
     return lambda: model
 
 
 def _extractions(
-    task: Task, documents: Iterable[Any], load: Callable[[], Engine], in_flight: int, on_row: OnRow | None
+    task: Task, documents: Iterable[Any], load: Callable[[], AnyEngine], in_flight: int, on_row: OnRow | None
 ) -> Generator[Extraction[Any]]:
     pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
     for _, found in pairs:
@@ -207,7 +206,7 @@ def _extractions(
 async def _aextractions(
     task: Task,
     documents: Iterable[Any] | AsyncIterable[Any],
-    load: Callable[[], Engine],
+    load: Callable[[], AnyEngine],
     in_flight: int,
     on_row: OnRow | None,
 ) -> AsyncGenerator[Extraction[Any], None]:

@@ -19,9 +19,13 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from typing_extensions import TypeIs
+
 from pastalang import __version__
 from pastalang.bulk.documents import BadDocument, Columns, Document, Id, Record, in_utf8
 from pastalang.errors import InputError, PastaError
+from pastalang.hosts.errors import ServerLost, Unsupported
+from pastalang.hosts.opening import AnyEngine
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.serialise import fingerprint
@@ -110,17 +114,20 @@ class Task:
         windows = {} if self.windowing is None else asdict(self.windowing)
         return {**self.options, **windows, **{name: value for name, value in own.items() if value is not None}}
 
-    def windows(self, engine: Engine) -> WindowPlan | None:
-        """How documents are read in windows. Raises `BadInputs` for a program that does not read one text."""
+    def windows(self, engine: AnyEngine) -> WindowPlan | None:
+        """How documents are read in windows. Raises `BadInputs` for a program that does not read one text, and
+        `Unsupported` for a server."""
         if self.windowing is None:
             return None
+        if not _is_here(engine):
+            raise Unsupported("`window` counts tokens as the model in this process does: leave it out with a server")
         texts = [one.name for one in self.inputs if one.default is None and _is_text(one)]
         if len(texts) != 1:
             names = ", ".join(f"`{name}`" for name in texts) or "none"
             raise BadInputs(f"windows are parts of one text, and the program has {names} that documents must give")
         return WindowPlan.of(engine, self.plan(), self.windowing, input=texts[0], type=self.type, options=self.options)
 
-    def constants(self, engine: Engine) -> Mapping[str, Any]:
+    def constants(self, engine: AnyEngine) -> Mapping[str, Any]:
         """The inputs that are the same for all documents."""
         if self.question is None:
             return {}
@@ -278,7 +285,8 @@ class Origin:
 class Feed:
     """Makes inputs of documents, and pairs the outcomes with the documents again. Both are in the same order."""
 
-    def __init__(self, task: Task, engine: Engine, *, in_flight: int) -> None:
+    def __init__(self, task: Task, engine: AnyEngine, *, in_flight: int) -> None:
+        check_server(engine, task)
         self.engine = engine
         self._task = task
         self._windows = task.windows(engine)
@@ -332,14 +340,42 @@ class _Waiting:
     is_last: bool = True
 
 
+def _is_here(engine: AnyEngine) -> TypeIs[Engine]:
+    return hasattr(engine, "encoder")
+
+
+def check_server(engine: AnyEngine, task: Task) -> None:
+    """Raises `Unsupported` for options of the task that a server which takes chats only would leave out."""
+    if getattr(engine, "takes_chats_only", False) and (task.min_confidence or task.max_tokens is not None):
+        name = "a least confidence" if task.min_confidence else "a limit in tokens"
+        raise Unsupported(
+            f"this server takes chats only, whose values have no confidence and no limit: {name} needs a server that "
+            "takes raw prompts (vLLM, SGLang, llama.cpp) or a model in this process"
+        )
+
+
 def extractions_of(
-    engine: Engine, task: Task, documents: Iterable[Document], *, in_flight: int
+    engine: AnyEngine, task: Task, documents: Iterable[Document], *, in_flight: int
 ) -> Iterator[tuple[Document, Extraction[Any]]]:
-    """The extraction of each document, in order. An error of a document is its own; none is raised."""
+    """The extraction of each document, in order. An error of a document is its own; none is raised.
+
+    Raises `Unsupported` at once for what cannot be asked for any of them.
+    """
     feed = Feed(task, engine, in_flight=in_flight)
     inputs = chain.from_iterable(map(feed.inputs_of, documents))
     pairs = map(feed.extraction, engine.map(task.runnable, inputs, **feed.options))
     return (pair for pair in pairs if pair is not None)
+
+
+def rows_of(
+    engine: AnyEngine, task: Task, origin: Origin, documents: Iterable[Document], *, in_flight: int
+) -> Iterator[tuple[Document, Row]]:
+    """The row of each document, in order. Raises `ServerLost` in place of the rows from there on, which would all have
+    the same error."""
+    for document, found in extractions_of(engine, task, documents, in_flight=in_flight):
+        if isinstance(found.error, ServerLost):
+            raise found.error
+        yield document, row_of(document, found, task, origin)
 
 
 def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origin) -> Row:

@@ -32,21 +32,18 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 from pastalang import __version__
 from pastalang.bulk.documents import Corpus, Document
 from pastalang.bulk.doubts import Doubts
 from pastalang.bulk.outputs import ALL, Output, Shape
-from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, extractions_of, row_of, text_of_id, without_value
+from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, rows_of, text_of_id, without_value
 from pastalang.errors import PastaError, TruncationWarning
+from pastalang.hosts.opening import AnyEngine
 from pastalang.program.types import Sampling
 from pastalang.values.describe import counted
 from pastalang.values.json import write_json
-
-if TYPE_CHECKING:
-    from pastalang.runtime.engine import Engine
-
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -459,10 +456,9 @@ def _short(texts: Mapping[str, Any]) -> str:
     return written if len(written) <= 80 else f"{written[:60]}… ({hashlib.sha256(written.encode()).hexdigest()[:12]})"
 
 
-def rows_of_engine(engine: Engine, job: Job, documents: Iterator[Document]) -> Iterator[tuple[Document, Row]]:
-    """The row of each document, in order."""
-    for document, found in extractions_of(engine, job.task, documents, in_flight=job.in_flight):
-        yield document, row_of(document, found, job.task, job.origin)
+def rows_of_engine(engine: AnyEngine, job: Job, documents: Iterator[Document]) -> Iterator[tuple[Document, Row]]:
+    """The row of each document, in order. Raises `ServerLost`."""
+    return rows_of(engine, job.task, job.origin, documents, in_flight=job.in_flight)
 
 
 def run_job(

@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from pastalang.bulk.documents import records_of
 from pastalang.bulk.rows import Origin, Row, Task, extractions_of, object_of, row_of, text_of_id
+from pastalang.hosts.opening import AnyEngine, open_engine
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.program.visit import json_kinds
 from pastalang.runtime.call import IN_FLIGHT, template_of
 from pastalang.runtime.models.source import DTypeName
 from pastalang.values.json import JsonValue, write_json
-
-if TYPE_CHECKING:
-    from pastalang.runtime.engine import Engine
 
 _LARGEST: Final = 2**63 - 1
 
@@ -108,7 +106,7 @@ class Worker:
         model: str,
         device: str | None = None,
         dtype: DTypeName | None = None,
-        cells: int = 8192,
+        cells: int | None = None,
         in_flight: int = IN_FLIGHT,
     ) -> None:
         self.task = task
@@ -118,7 +116,7 @@ class Worker:
         self._dtype: DTypeName | None = dtype
         self._cells = cells
         self._in_flight = in_flight
-        self._loaded: tuple[Engine, Origin] | None = None
+        self._loaded: tuple[AnyEngine, Origin] | None = None
 
     @property
     def origin(self) -> Origin:
@@ -137,10 +135,15 @@ class Worker:
         rows = [row_of(document, found, self.task, origin) for document, found in pairs]
         return table_of(rows, self.task, self.schema)
 
-    def _load(self) -> tuple[Engine, Origin]:
-        from pastalang.runtime.engine import Engine
-
-        engine = Engine.load(self._model, device=self._device, dtype=self._dtype, cells=self._cells)
+    def _load(self) -> tuple[AnyEngine, Origin]:
+        engine = open_engine(
+            self._model,
+            device=self._device,
+            dtype=self._dtype,
+            cells=self._cells,
+            documents=self._in_flight,
+            waits=True,
+        )
         return engine, self.origin
 
 

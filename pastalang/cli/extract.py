@@ -20,15 +20,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.models import chosen_model, load_engine, refuse_adapter, refuse_model
+from pastalang.cli.models import (
+    AskOnce,
+    Load,
+    LoadOnce,
+    chosen_model,
+    refuse_adapter,
+    refuse_for_server,
+    refuse_model,
+)
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
+    ApiKey,
     AsJson,
     DecodingMode,
     Device,
     GuessAhead,
     MaxTokens,
+    ModelName,
     Temperature,
     TemplateName,
     TopK,
@@ -44,7 +54,7 @@ from pastalang.cli.sources import SUFFIX, choose_template, find_model, is_standa
 from pastalang.plan.plan import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
-from pastalang.runtime.models.source import Adapter, DTypeName
+from pastalang.runtime.models.source import DTypeName, is_address
 from pastalang.runtime.windows import windowing_of
 from pastalang.values.describe import counted
 
@@ -56,7 +66,7 @@ if TYPE_CHECKING:
     from pastalang.bulk.estimate import Estimate
     from pastalang.bulk.rows import Row, Task
     from pastalang.bulk.run import Decode, Job, Ledger, Totals
-    from pastalang.runtime.engine import Engine
+    from pastalang.hosts.opening import AnyEngine
 
 
 _TRAIN: Final = "see pasta try; train the model on 30 rows, about a minute for pasta-mini"
@@ -120,10 +130,8 @@ class ExtractSettings:
         Merge | None, typer.Option(help="Which value counts where windows give several. Default: confidence.")
     ] = None
     template: TemplateName = None
-    model: Annotated[
-        str | None,
-        typer.Option(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
-    ] = None
+    model: ModelName = None
+    api_key: ApiKey = None
     adapter: AdapterName = None
     mode: DecodingMode = Mode.STRICT
     any_mode: AnyMode = False
@@ -197,8 +205,11 @@ class ExtractSettings:
 def extract_command(settings: ExtractSettings) -> None:
     _check_usage(settings)
     chosen = chosen_model(settings.model)
-    refuse_model(chosen.name)
-    refuse_adapter(chosen.name, adapter_of(settings.adapter))
+    refuse_model(chosen.name, may_be_server=True)
+    if is_address(chosen.name):
+        _refuse_for_server(settings)
+    else:
+        refuse_adapter(chosen.name, adapter_of(settings.adapter))
     task = _task(settings)
     work = _work(settings, task, chosen.name)
     if not settings.as_json:
@@ -231,6 +242,16 @@ def _check_usage(settings: ExtractSettings) -> None:
             raise Refused(f"{output} would be written among the documents that are read", EXIT_USAGE)
 
 
+def _refuse_for_server(settings: ExtractSettings) -> None:
+    refuse_for_server(
+        {
+            "--dry-run": settings.dry_run, "--device": settings.device, "--dtype": settings.dtype,
+            "--cells": settings.cells, "--adapter": settings.adapter, "--drafts": settings.drafts,
+            "--window": settings.window,
+        }
+    )  # fmt: skip
+
+
 def _check_comparison(settings: ExtractSettings) -> None:
     if settings.dry_run:
         raise Refused("--dry-run and --compare measure different things: pass one of them", EXIT_USAGE)
@@ -242,14 +263,24 @@ def _check_comparison(settings: ExtractSettings) -> None:
 
 def _work(settings: ExtractSettings, task: Task, model: str) -> Work:
     from pastalang.bulk.documents import open_documents
-    from pastalang.bulk.rows import Origin
+    from pastalang.bulk.rows import Origin, check_server
     from pastalang.bulk.run import Job
 
     corpus = open_documents(settings.documents, task.read)
     dtype, adapter = None if settings.dtype is None else _DTYPES[settings.dtype], adapter_of(settings.adapter)
-    load = LoadOnce(model, settings.device, dtype, adapter)
-    if not is_folder(model):
-        load(settings.cells)  # the hub decides which version it is
+    load: Load
+    if is_address(model):
+        load = AskOnce(
+            model, api_key=settings.api_key, documents=settings.in_flight or IN_FLIGHT,
+            of_values={"--confidence": settings.confidence, "--compare": settings.compare},
+        )  # fmt: skip
+        model = load.resolved(by_workers=settings.ray is not None)
+        if settings.ray is None:
+            check_server(load(), task)
+    else:
+        load = LoadOnce(model, settings.device, dtype, adapter)
+        if not is_folder(model):
+            load(settings.cells)  # the hub decides which version it is
     job = Job(
         task, Origin.of(task, model, dtype=dtype, adapter=adapter), settings.in_flight or IN_FLIGHT,
         chunk=settings.chunk, limit=settings.limit, max_error_rate=settings.max_error_rate,
@@ -357,6 +388,7 @@ def _compared(work: Work, settings: ExtractSettings) -> Comparison:
 
 def _go_through(work: Work, ledger: Ledger, settings: ExtractSettings) -> Totals:
     from pastalang.bulk.run import RunRefused, Stopped, run_job
+    from pastalang.hosts.errors import ServerLost
 
     count = work.corpus.count(work.job.limit)
     progress = BulkProgress(sys.stderr, total=count)
@@ -365,6 +397,8 @@ def _go_through(work: Work, ledger: Ledger, settings: ExtractSettings) -> Totals
             return run_job(decode, work.job, work.corpus, ledger, report=progress.show, is_stopped=is_stopped)
     except RunRefused as refused:
         raise Refused(str(refused), EXIT_USAGE) from refused
+    except ServerLost as lost:
+        raise Refused(f"{lost}\n{_how_to_go_on(ledger)}", EXIT_UNREADABLE) from lost
     except Stopped as stopped:
         code = EXIT_STOPPED if stopped.by_caller else EXIT_PROBLEMS
         raise Refused(f"{stopped.reason}\n{_how_to_go_on(ledger, stopped.change)}", code) from stopped
@@ -386,8 +420,9 @@ def _estimate(work: Work, settings: ExtractSettings) -> None:
     from pastalang.bulk.estimate import estimate
 
     work = tuned(work, settings)
+    assert isinstance(work.load, LoadOnce)
     job = work.job
-    found = estimate(work.engine(), job.task, islice(work.corpus.documents, job.limit), in_flight=job.in_flight)
+    found = estimate(work.load(work.cells), job.task, islice(work.corpus.documents, job.limit), in_flight=job.in_flight)
     if settings.as_json:
         echo_document(json.dumps(found.as_data(settings.price_per_hour)))
     else:
@@ -424,46 +459,8 @@ def _stopping(progress: BulkProgress) -> Iterator[_Flag]:
             signal.signal(number, handler)
 
 
-_CELLS: Final = 8192
 _LONG: Final = 1_000  # documents, for which measuring takes a tenth of the time or less
-_FASTER: Final = "this processor computes bfloat16 fast: --dtype bfloat16 takes less time and rounds more"
 _LOOKED_AT: Final = 2_000  # documents that those measured are drawn from
-
-
-class LoadOnce:
-    """Loads the engine when it is first needed, and again only for more cells."""
-
-    def __init__(self, model: str, device: str | None, dtype: DTypeName | None, adapter: Adapter) -> None:
-        self.device = device
-        self._model = model
-        self._dtype: DTypeName | None = dtype
-        self._adapter: Adapter = adapter
-        self._loaded: Engine | None = None
-
-    def __call__(self, cells: int | None) -> Engine:
-        if self._loaded is None or (cells is not None and cells > self._loaded.model.cells):
-            self._loaded = None  # the memory is free before it is taken again
-            self._loaded = load_engine(
-                self._model, device=self.device, dtype=self._dtype, cells=cells or _CELLS, adapter=self._adapter
-            )
-        return self._loaded
-
-    @property
-    def dtype(self) -> str | None:
-        """What the engine computes in, or was asked to on other machines."""
-        if self._loaded is None:
-            return self._dtype
-        return str(self._loaded.model.dtype).removeprefix("torch.")
-
-    @property
-    def advice(self) -> str | None:
-        """A faster type for this processor, which the user has to choose because it rounds more."""
-        if self._loaded is None or self._dtype is not None:
-            return None
-        from pastalang.runtime.models.loading import is_faster_in_bfloat16
-
-        model = self._loaded.model
-        return _FASTER if is_faster_in_bfloat16(model.device, model.dtype) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,10 +470,10 @@ class Work:
     job: Job
     corpus: Corpus
     reopen: Callable[[], Corpus]
-    load: LoadOnce
+    load: Load
     cells: int | None
 
-    def engine(self) -> Engine:
+    def engine(self) -> AnyEngine:
         return self.load(self.cells)
 
 
@@ -487,7 +484,8 @@ def tuned(work: Work, settings: ExtractSettings) -> Work:
 
     count = work.corpus.count(work.job.limit) or 0
     is_long = count > 0 and (settings.dry_run or count >= _LONG)  # without documents there is nothing to measure
-    if settings.in_flight is not None or settings.cells is not None or settings.ray is not None or not is_long:
+    is_chosen = settings.in_flight is not None or settings.cells is not None or settings.ray is not None
+    if is_chosen or not is_long or not isinstance(work.load, LoadOnce):
         return work
     job = work.job
     memory = Memory(job.task, job.origin, work.load.device)
@@ -530,8 +528,8 @@ def _ray_rows(work: Work, settings: ExtractSettings, count: int | None) -> Itera
     job = work.job
     assert settings.ray is not None
     pool = RayWorkers(
-        settings.ray, job.task, job.origin, size=settings.workers, device=work.load.device, cells=work.cells or _CELLS,
-        in_flight=job.in_flight,
+        settings.ray, job.task, job.origin, size=settings.workers, device=work.load.device, cells=work.cells,
+        in_flight=job.in_flight, api_key=settings.api_key,
     )  # fmt: skip
     with pool as workers:
         most = job.chunk if count is None else max(1, count // (4 * workers.size))
@@ -580,10 +578,8 @@ class BulkProgress:
         of = "" if self._total is None else f" of {self._total:,}"
         parts = [f"{totals.rows:,}{of} documents", f"{rate:.1f}/s"]
         if totals.rows:
-            parts += [
-                f"{totals.output_tokens / totals.rows * rate:,.0f} tokens/s",
-                f"{totals.passes / totals.rows:.1f} passes each",
-            ]
+            parts.append(f"{totals.output_tokens / totals.rows * rate:,.0f} tokens/s")
+            parts += [f"{totals.passes / totals.rows:.1f} passes each"] if totals.passes else []
         if totals.failed:
             parts.append(f"{totals.failed:,} failed")
         if self._total is not None and rate:
@@ -610,10 +606,11 @@ def duration(seconds: float) -> str:
 
 def summary_text(summary: Mapping[str, Any]) -> str:
     statuses = ", ".join(f"{count:,} {status}" for status, count in summary["statuses"].items())
+    passes = summary["passes_per_document"]
     lines = [
         ("rows", f"{summary['rows']:,} in {summary['output']}" + (f": {statuses}" if statuses else "")),
         ("tokens", f"{summary['input_tokens']:,} read, {summary['output_tokens']:,} written"),
-        ("forward passes", f"{summary['passes_per_document']:.1f} per document"),
+        *([("forward passes", f"{passes:.1f} per document")] if passes else []),  # a server does not say
         (
             "speed",
             f"{summary['documents_per_second']:.2f} documents per second, {summary['in_flight']} in flight"

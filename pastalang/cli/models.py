@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.options import AsJson
@@ -17,10 +17,17 @@ from pastalang.cli.process import command
 from pastalang.errors import PastaError
 from pastalang.runtime.models.choice import Choice, Found, default_model, models_here
 from pastalang.runtime.models.hub import offline_without_hub
-from pastalang.runtime.models.source import OWN, Adapter, DTypeName, adapter_folder, check_source
+from pastalang.runtime.models.source import OWN, Adapter, DTypeName, adapter_folder, check_source, is_address
 
 if TYPE_CHECKING:
+    from pastalang.hosts.engine import RemoteEngine
+    from pastalang.hosts.opening import AnyEngine
     from pastalang.runtime.engine import Engine
+
+
+CELLS: Final = 8192
+CHATS_ONLY: Final = "this server takes chats only"
+_FASTER: Final = "this processor computes bfloat16 fast: --dtype bfloat16 takes less time and rounds more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +84,17 @@ def chosen_model(model: str | None) -> Choice:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
-def refuse_model(model: str, *, with_weights: bool = True) -> None:
-    """Raises `Refused` if `--model` names a folder without a model. Imports nothing heavy."""
+def refuse_model(model: str, *, with_weights: bool = True, may_be_server: bool = False) -> None:
+    """Raises `Refused` if `--model` names a folder without a model, or a server where none can be asked. Imports
+    nothing heavy."""
+    if may_be_server and is_address(model):
+        from pastalang.hosts.opening import address_of
+
+        try:
+            address_of(model)
+        except PastaError as problem:
+            raise Refused(f"--model: {problem}", EXIT_USAGE) from problem
+        return
     try:
         check_source(model, with_weights=with_weights)
     except PastaError as problem:
@@ -118,6 +134,36 @@ def load_engine(
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
+def open_engine(
+    model: str, *, device: str | None, cells: int | None, dtype: DTypeName | None = None, adapter: Adapter = OWN,
+    api_key: str | None = None,
+) -> AnyEngine:  # fmt: skip
+    """`load_engine`, or that of a server. Raises `Refused`."""
+    if not is_address(model):
+        return load_engine(model, device=device, cells=cells or CELLS, dtype=dtype, adapter=adapter)
+    refuse_for_server({"--device": device, "--cells": cells, "--dtype": dtype, "--adapter": adapter != OWN})
+    return ask_server(model, api_key=api_key)
+
+
+def ask_server(address: str, *, api_key: str | None, documents: int | None = None) -> RemoteEngine:
+    """`documents` are those that a long run has in flight. Raises `Refused`."""
+    try:
+        with ctrl_c_exits_at_once(), _progress(f"asking {address} …"):
+            from pastalang.hosts.opening import open_server
+
+            return open_server(address, api_key=api_key, documents=documents)
+    except PastaError as problem:
+        raise Refused(str(problem), EXIT_UNREADABLE) from problem
+
+
+def refuse_for_server(options: Mapping[str, object], which: str = "--model names a server") -> None:
+    """Raises `Refused` with the options that are given and that a server cannot be asked for."""
+    given = [name for name, value in options.items() if value not in (None, False)]
+    if given:
+        verb = "belong" if len(given) > 1 else "belongs"
+        raise Refused(f"{' and '.join(given)} {verb} to a model in this process, and {which}", EXIT_USAGE)
+
+
 def load_tokenizer(model: str) -> Any:
     """The tokenizer of a model, without its weights. Raises `Refused`."""
     refuse_model(model, with_weights=False)
@@ -153,3 +199,86 @@ def refuse_device(device: str | None) -> None:
         check_device(device)
     except PastaError as problem:
         raise Refused(f"--device: {problem}", EXIT_USAGE) from problem
+
+
+# ── engines of long runs ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Load(Protocol):
+    """What gives the engine of a long run. `advice` is what to choose on this machine."""
+
+    device: str | None
+
+    def __call__(self, cells: int | None) -> AnyEngine: ...
+
+    @property
+    def dtype(self) -> str | None: ...
+
+    @property
+    def advice(self) -> str | None: ...
+
+
+class AskOnce:
+    """Connects to a server when it is first asked. `of_values` are options that a server which takes chats only does
+    not have."""
+
+    device: str | None = None
+    dtype: str | None = None
+    advice: str | None = None
+
+    def __init__(
+        self, address: str, *, api_key: str | None, documents: int, of_values: Mapping[str, object]
+    ) -> None:  # fmt: skip
+        self._address = address
+        self._api_key = api_key
+        self._documents = documents
+        self._of_values = of_values
+        self._engine: RemoteEngine | None = None
+
+    def __call__(self, cells: int | None = None) -> RemoteEngine:
+        if self._engine is None:
+            self._engine = ask_server(self._address, api_key=self._api_key, documents=self._documents)
+            if self._engine.takes_chats_only:
+                refuse_for_server(self._of_values, CHATS_ONLY)
+        return self._engine
+
+    def resolved(self, *, by_workers: bool) -> str:
+        """The address with the name of the model, which a resumed run has to have as well. Workers of a cluster ask
+        their own servers, so that this machine asks none if the model is named. Raises `Refused`."""
+        return self._address if by_workers and self._address.partition("#")[2] else self().address
+
+
+class LoadOnce:
+    """Loads the engine when it is first needed, and again only for more cells."""
+
+    def __init__(self, model: str, device: str | None, dtype: DTypeName | None, adapter: Adapter) -> None:
+        self.device = device
+        self._model = model
+        self._dtype: DTypeName | None = dtype
+        self._adapter: Adapter = adapter
+        self._loaded: Engine | None = None
+
+    def __call__(self, cells: int | None) -> Engine:
+        if self._loaded is None or (cells is not None and cells > self._loaded.model.cells):
+            self._loaded = None  # the memory is free before it is taken again
+            self._loaded = load_engine(
+                self._model, device=self.device, dtype=self._dtype, cells=cells or CELLS, adapter=self._adapter
+            )
+        return self._loaded
+
+    @property
+    def dtype(self) -> str | None:
+        """What the engine computes in, or was asked to on other machines."""
+        if self._loaded is None:
+            return self._dtype
+        return str(self._loaded.model.dtype).removeprefix("torch.")
+
+    @property
+    def advice(self) -> str | None:
+        """A faster type for this processor, which the user has to choose because it rounds more."""
+        if self._loaded is None or self._dtype is not None:
+            return None
+        from pastalang.runtime.models.loading import is_faster_in_bfloat16
+
+        model = self._loaded.model
+        return _FASTER if is_faster_in_bfloat16(model.device, model.dtype) else None

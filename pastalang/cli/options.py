@@ -36,6 +36,16 @@ AnyMode: TypeAlias = Annotated[
     bool, typer.Option("--any-mode", help="Allow modes and tags that the model was not trained for.")
 ]
 Device: TypeAlias = Annotated[str | None, typer.Option(help="cpu, cuda or mps. Default: the best one available.")]
+ModelName: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="A folder with a model, its name on the Hugging Face hub, or a server, http://host:8000/v1#name. Default: "
+        "see pasta models.",
+    ),
+]
+ApiKey: TypeAlias = Annotated[
+    str | None, typer.Option("--api-key", envvar="PASTALANG_API_KEY", help="The key that a server asks for.")
+]
 AdapterName: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -43,6 +53,9 @@ AdapterName: TypeAlias = Annotated[
     ),
 ]
 Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="The tokens that fit into memory.")]
+SomeCells: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="The tokens that fit into memory. Default: 8,192.")
+]
 ColumnMap: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused, refused_for
-from pastalang.cli.models import chosen_model, load_engine, refuse_model
+from pastalang.cli.models import CHATS_ONLY, chosen_model, open_engine, refuse_for_server, refuse_model
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
+    ApiKey,
     AsJson,
-    Cells,
     DecodingMode,
     Device,
     GuessAhead,
     MaxTokens,
+    ModelName,
     OverrunPolicy,
     PlacementName,
+    SomeCells,
     Temperature,
     TemplateName,
     TopK,
@@ -44,12 +46,13 @@ from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.choice import note_of, why_no_help
+from pastalang.runtime.models.source import is_address
 from pastalang.runtime.result import advice_on
 from pastalang.values.json import write_json
 from pastalang.values.paths import place_of
 
 if TYPE_CHECKING:
-    from pastalang.runtime.engine import Engine
+    from pastalang.hosts.opening import AnyEngine
     from pastalang.runtime.result import Result
 
 
@@ -66,10 +69,8 @@ class RunSettings:
     """The arguments and options of `pasta run`."""
 
     file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")]
-    model: Annotated[
-        str | None,
-        typer.Option(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
-    ] = None
+    model: ModelName = None
+    api_key: ApiKey = None
     adapter: AdapterName = None
     input: Annotated[
         list[str] | None,
@@ -91,7 +92,7 @@ class RunSettings:
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
     drafts: GuessAhead = None
     device: Device = None
-    cells: Cells = 8192
+    cells: SomeCells = None
     as_json: AsJson = False
     on_truncated: Annotated[
         OnCut | None,
@@ -121,7 +122,8 @@ def run_command(settings: RunSettings) -> None:
     refuse_second(settings.file, settings.inputs, *named)
     _refuse_trace(settings.trace, settings.file, settings.inputs, *named)
     options, chosen = settings.options, chosen_model(settings.model)
-    refuse_model(chosen.name)
+    refuse_model(chosen.name, may_be_server=True)
+    _refuse_for_server(settings, chosen.name)
     plan = plan_of(settings.file, settings)
     is_many = settings.inputs is not None and settings.inputs.suffix == LINES
     if is_many and (settings.timeline or settings.trace is not None):
@@ -131,14 +133,28 @@ def run_command(settings: RunSettings) -> None:
     if not settings.as_json:
         show_notes(note_of(chosen), why_no_help(chosen.name, plan))
     adapter = adapter_of(settings.adapter)
-    engine = load_engine(chosen.name, device=settings.device, cells=settings.cells, adapter=adapter)
+    engine = open_engine(
+        chosen.name, device=settings.device, cells=settings.cells, adapter=adapter, api_key=settings.api_key
+    )
+    if settings.max_tokens is not None and getattr(engine, "takes_chats_only", False):
+        refuse_for_server({"--max-tokens": settings.max_tokens}, CHATS_ONLY)
     if is_many:
         _run_all(engine, plan, every, options, as_json=settings.as_json)
     else:
         _show(_run(engine, plan, given, options, quiet=settings.as_json), plan, settings)
 
 
-def _run_all(engine: Engine, plan: Plan, every: list[dict[str, Any]], options: RunOptions, *, as_json: bool) -> None:
+def _refuse_for_server(settings: RunSettings, model: str) -> None:
+    if is_address(model):
+        refuse_for_server(
+            {
+                "--timeline": settings.timeline, "--trace": settings.trace, "--drafts": settings.drafts,
+                "--overrun": settings.overrun is not Overrun.CONTINUE,
+            }
+        )  # fmt: skip
+
+
+def _run_all(engine: AnyEngine, plan: Plan, every: list[dict[str, Any]], options: RunOptions, *, as_json: bool) -> None:
     """A line for each line of inputs, in their order: the value, or the error."""
     failed = False
     for outcome in engine.map(plan, every, return_errors=True, **{"on_truncated": "keep", **_given(options)}):
@@ -173,7 +189,7 @@ def _refuse_trace(trace: Path | None, *sources: Path | None) -> None:
     refuse_unwritable(trace, *sources)
 
 
-def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], options: RunOptions, *, quiet: bool) -> Result:
+def _run(engine: AnyEngine, plan: Plan, inputs: dict[str, Any], options: RunOptions, *, quiet: bool) -> Result:
     from pastalang.runtime.events import Done, Failed
 
     live = LiveFields(sys.stderr, is_quiet=quiet)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.models import chosen_model, load_engine, refuse_model
-from pastalang.cli.options import AsJson
+from pastalang.cli.models import chosen_model, open_engine, refuse_model
+from pastalang.cli.options import ApiKey, AsJson, ModelName
 from pastalang.cli.output import echo, echo_document
 from pastalang.cli.process import command
 from pastalang.cli.sources import SUFFIX, choose_template, find_model, read_program
@@ -32,10 +32,8 @@ class TrySettings:
 
     source: Annotated[str, typer.Argument(help="What to extract: a type, written module:Model, or a .pasta program.")]
     examples: Annotated[Path, typer.Argument(help="JSON lines: the inputs by name, and the right answer as value.")]
-    model: Annotated[
-        str | None,
-        typer.Option(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
-    ] = None
+    model: ModelName = None
+    api_key: ApiKey = None
     as_json: AsJson = False
 
 
@@ -81,8 +79,8 @@ def try_command(settings: TrySettings) -> None:
     rows = _rows(settings.examples)
     task = _task(settings.source)
     chosen = chosen_model(settings.model)
-    refuse_model(chosen.name)
-    engine = load_engine(chosen.name, device=None, cells=8192)
+    refuse_model(chosen.name, may_be_server=True)
+    engine = open_engine(chosen.name, device=None, cells=None, api_key=settings.api_key)
     scores: dict[str, FieldScore] = {}
     for mode in (Mode.STRICT, Mode.SEQUENTIAL):
         asked = replace(task, options={**task.options, "mode": mode.value, "any_mode": True, "on_truncated": "keep"})

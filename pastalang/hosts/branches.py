@@ -466,14 +466,16 @@ class PlanRun:
         try:
             reply = await self._server.ask(ask, end=self._end)
         except HostError as problem:
-            raise self._error(problem.reason, branch, segment) from problem
+            raise self._error(problem.reason, branch, segment, type(problem)) from problem
         self.replies.append(reply)
         branch.wave += 1
         self.waves = max(self.waves, branch.wave)
         return reply
 
-    def _error(self, reason: str, branch: HostBranch, segment: Hole | Choose | Repeat) -> HostError:
-        return HostError(reason, plan=self.plan, field=segment.field, items=branch.cursor.items, span=segment.span)
+    def _error(
+        self, reason: str, branch: HostBranch, segment: Hole | Choose | Repeat, kind: type[HostError] = HostError
+    ) -> HostError:  # fmt: skip
+        return kind(reason, plan=self.plan, field=segment.field, items=branch.cursor.items, span=segment.span)
 
 
 def _follow(branch: HostBranch) -> None:

@@ -27,16 +27,15 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
-
-import httpx
+from weakref import finalize
 
 from pastalang.errors import PastaError
 from pastalang.hosts.branches import Key, Memory, PlanRun
 from pastalang.hosts.checks import check_plan, check_whole, whole_sampling
 from pastalang.hosts.errors import Unsupported
 from pastalang.hosts.many import Window, aoutcomes, outcomes
-from pastalang.hosts.servers import SERVERS, Kind, Server, kind_at
-from pastalang.hosts.transport import Patience, Transport
+from pastalang.hosts.servers import SERVERS, Kind, Server
+from pastalang.hosts.transport import Transport
 from pastalang.hosts.turns import Turns, roles_of
 from pastalang.hosts.whole import Chats
 from pastalang.plan.build import with_history
@@ -69,7 +68,6 @@ from pastalang.runtime.trace import Trace
 from pastalang.values.paths import path_text, place_in_answer
 
 T = TypeVar("T")
-IN_FLIGHT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +101,21 @@ class RemoteEngine:
         self._turns = None if self._server is None else Turns(self._server, tokenizer)
         self._chats = Chats(transport, model)
         self._plans = Plans()
+        finalize(self, _BACKGROUND.close_later, transport).atexit = False
 
     def __repr__(self) -> str:
         way = "one request for each value" if self.kind.takes_raw_prompts else "one request for each answer"
         return f"<RemoteEngine {self.name} at {self._transport.url} ({self.kind.value}): {way}>"
+
+    @property
+    def takes_chats_only(self) -> bool:
+        """Whether an answer is asked for as a whole: its values have no limits in tokens and no confidence."""
+        return not self.kind.takes_raw_prompts
+
+    @property
+    def address(self) -> str:
+        """The server and the model, as `--model` takes them."""
+        return f"{self._transport.url}/v1#{self.name}"
 
     def __enter__(self) -> RemoteEngine:
         return self
@@ -456,6 +465,11 @@ class _Background:
         finally:
             self.run(items.aclose())
 
+    def close_later(self, transport: Transport) -> None:
+        """Close the connections of an engine that nobody has any more. Called at any moment, in any thread."""
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(transport.close(), self._loop)
+
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
@@ -472,43 +486,6 @@ async def _next_of(items: AsyncGenerator[T, None]) -> T:
 _BACKGROUND: Final = _Background()
 
 
-def connect(
-    url: str,
-    *,
-    model: str | None = None,
-    api_key: str | None = None,
-    kind: str = "auto",
-    tokenizer: Any = None,
-    timeout: float = 120.0,
-    deadline: float | None = None,
-    retries: int = 5,
-    in_flight: int = IN_FLIGHT,
-    transport: httpx.AsyncBaseTransport | None = None,
-) -> RemoteEngine:
-    """An engine whose model runs on a server: `connect("http://host:8000/v1#name")`.
-
-    `kind` is "vllm", "sglang", "llama.cpp" or "openai"; "auto" asks the server. `model` may follow the address after a
-    `#`; without one, the first model of the server is taken. `tokenizer` is one of `transformers`, or its name or
-    folder, for servers that do not show their chat template. `timeout` is for one request, `deadline` for a run with
-    all its retries (seconds), `in_flight` how many requests are open at the same time. Raises `HostError`.
-    """
-    address, _, named = url.partition("#")
-    if not address.startswith(("http://", "https://")):
-        raise BadInputs(f"the address of a server begins with http:// or https://, not {url!r:.60}")
-    kinds = [one.value for one in Kind]
-    if kind != "auto" and kind not in kinds:
-        raise BadInputs(f"`kind` must be auto, {', '.join(kinds)}, not {kind!r:.40}")
-    found = Transport(
-        address.rstrip("/").removesuffix("/v1"), api_key=api_key,
-        patience=Patience(timeout=timeout, deadline=deadline, retries=retries), in_flight=in_flight,
-        transport=transport,
-    )  # fmt: skip
-    chosen, name = Kind.OPENAI if kind == "auto" else Kind(kind), model or named
-    if kind == "auto" or not name:
-        detected, first = _BACKGROUND.run(kind_at(found))
-        chosen, name = detected if kind == "auto" else chosen, name or first
-    if isinstance(tokenizer, str):
-        from pastalang.runtime.models.loading import load_tokenizer
-
-        tokenizer = load_tokenizer(tokenizer)
-    return RemoteEngine(found, chosen, name, tokenizer=tokenizer, in_flight=in_flight)
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns, in the event loop of all calls that do not await."""
+    return _BACKGROUND.run(work)

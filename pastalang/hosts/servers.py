@@ -27,7 +27,7 @@ from pastalang.hosts.constraints import (
     pattern_grammar,
 )
 from pastalang.hosts.errors import HostError, Unsupported
-from pastalang.hosts.transport import Transport
+from pastalang.hosts.transport import Patience, Transport
 from pastalang.program.types import Sampling
 
 
@@ -213,18 +213,16 @@ class LlamaCpp(Server):
 SERVERS: Final[Mapping[Kind, type[Server]]] = {Kind.VLLM: Vllm, Kind.SGLANG: Sglang, Kind.LLAMA_CPP: LlamaCpp}
 
 
-async def kind_at(transport: Transport) -> tuple[Kind, str]:
-    """What answers at an address, and the model that it has. Raises `HostError`."""
-    found = await transport.get("/v1/models")
+async def models_at(transport: Transport, patience: Patience) -> tuple[Kind, list[str]]:
+    """What answers at an address, and the models that it has, one at least. Raises `HostError`."""
+    found = await transport.first("/v1/models", patience)
     try:
-        models = found["data"]
-        owner, name = str(models[0].get("owned_by", "")).lower(), str(models[0]["id"])
+        owner = str(found["data"][0].get("owned_by", "")).lower().replace(".", "").replace("-", "")
+        names = [str(one["id"]) for one in found["data"]]
     except (KeyError, IndexError, TypeError, AttributeError):
         raise HostError(f"{transport.url}/v1/models lists no model") from None
-    for kind, words in ((Kind.VLLM, "vllm"), (Kind.SGLANG, "sglang"), (Kind.LLAMA_CPP, "llamacpp")):
-        if owner.replace(".", "").replace("-", "") == words:
-            return kind, name
-    return Kind.OPENAI, name
+    words = {"vllm": Kind.VLLM, "sglang": Kind.SGLANG, "llamacpp": Kind.LLAMA_CPP}
+    return words.get(owner, Kind.OPENAI), names
 
 
 def _given(sampling: Sampling, *names: str) -> dict[str, Any]:

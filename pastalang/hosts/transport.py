@@ -15,9 +15,11 @@ from typing import Any, Final
 
 import httpx
 
-from pastalang.hosts.errors import HostError
+from pastalang.hosts.errors import HostError, ServerLost
 
 _BUSY: Final = frozenset({408, 409, 425, 429})
+_OVERLOADED: Final = frozenset({429, 502, 503, 504})  # says the server, or what stands before it, of every request
+_CLOSED: Final = frozenset({401, 403})
 _SHOWN: Final = 300  # characters of an error's body
 
 
@@ -55,12 +57,24 @@ class Transport:
         self._transport = transport
         self._clients: dict[asyncio.AbstractEventLoop, tuple[httpx.AsyncClient, asyncio.Semaphore]] = {}
 
-    async def get(self, path: str) -> Any:
-        return await self._ask("GET", path, None, None)
+    async def first(self, path: str, patience: Patience) -> Any:
+        """What an address answers that nobody has asked before. Raises `HostError`, with what may be wrong with it."""
+        try:
+            return await self._ask("GET", path, None, None, patience)
+        except HostError as problem:
+            raise HostError(f"{problem.reason}; {self._advice(problem)}") from None
+
+    def _advice(self, problem: HostError) -> str:
+        if not isinstance(problem, ServerLost) or problem.status == 404:
+            return f"is {self.url}/v1 the address of a server of models?"
+        if problem.status in _CLOSED:
+            wrong = "is the key right? " if "Authorization" in self._headers else ""
+            return f"{wrong}a key is given by PASTALANG_API_KEY, `--api-key` or `api_key=`"
+        return "has the server been started, and is this its address?"
 
     async def post(self, path: str, body: Mapping[str, Any], *, end: float | None = None) -> Any:
         """The JSON that the server answers. `end` is a moment of `time.monotonic`. Raises `HostError`."""
-        return await self._ask("POST", path, body, end)
+        return await self._ask("POST", path, body, end, self.patience)
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
@@ -80,51 +94,58 @@ class Transport:
             self._clients[loop] = client, asyncio.Semaphore(self._in_flight)
         return self._clients[loop]
 
-    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, end: float | None) -> Any:
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None, end: float | None, patience: Patience
+    ) -> Any:  # fmt: skip
         client, places = self._here()
-        reason = ""
-        for attempt in range(self.patience.retries + 1):
+        outcome = _Again("there was no time to ask")
+        for attempt in range(patience.retries + 1):
             if end is not None and time.monotonic() >= end:
                 break
             async with places:
                 self.sent += 1
-                outcome = await self._once(client, method, path, body, end)
-            if isinstance(outcome, _Answer):
-                return outcome.value
-            reason = outcome.reason
-            if attempt < self.patience.retries:
-                await asyncio.sleep(self._pause(attempt, outcome.retry_after, end))
+                answered = await self._once(client, method, path, body, end, patience.timeout)
+            if isinstance(answered, _Answer):
+                return answered.value
+            outcome = answered
+            if attempt < patience.retries:
+                await asyncio.sleep(_pause(patience, attempt, outcome.retry_after, end))
         if end is not None and time.monotonic() >= end:
-            raise HostError(
-                f"{self.url}{path} was not answered within the deadline" + (f": {reason}" if reason else "")
-            )
-        raise HostError(f"{self.url}{path} failed {self.patience.retries + 1} times: {reason}")
+            raise HostError(f"{self.url}{path} was not answered within the deadline: {outcome.reason}")
+        reason = f"{self.url}{path} failed {patience.retries + 1} times: {outcome.reason}"
+        raise ServerLost(reason) if outcome.is_lost else HostError(reason)
 
     async def _once(
-        self, client: httpx.AsyncClient, method: str, path: str, body: Mapping[str, Any] | None, end: float | None
-    ) -> _Answer | _Again:
-        timeout = (
-            self.patience.timeout if end is None else min(self.patience.timeout, max(0.01, end - time.monotonic()))
-        )
+        self, client: httpx.AsyncClient, method: str, path: str, body: Mapping[str, Any] | None, end: float | None,
+        timeout: float,
+    ) -> _Answer | _Again:  # fmt: skip
+        timeout = timeout if end is None else min(timeout, max(0.01, end - time.monotonic()))
         try:
             answer = await client.request(method, self.url + path, json=body, timeout=timeout)
         except httpx.TimeoutException:
             return _Again(f"no answer within {timeout:.0f} s")
+        except httpx.ConnectError as problem:
+            return _Again(f"no connection ({problem})", is_lost=True)
         except httpx.TransportError as problem:
             return _Again(f"{type(problem).__name__}: {problem}".rstrip(": "))
+        reason = f"status {answer.status_code}: {_message(answer)}"
         if answer.status_code in _BUSY or answer.status_code >= 500:
-            return _Again(f"status {answer.status_code}: {_message(answer)}", _seconds(answer))
-        if answer.is_error:
-            raise HostError(f"{self.url}{path} answered with status {answer.status_code}: {_message(answer)}")
+            return _Again(reason, _seconds(answer), is_lost=answer.status_code in _OVERLOADED)
+        if answer.status_code in (*_CLOSED, 404):
+            raise ServerLost(f"{self.url}{path} answered with {reason}", status=answer.status_code)
+        if not answer.is_success:
+            moved = f", moved to {answer.headers['location']}" if "location" in answer.headers else ""
+            raise HostError(f"{self.url}{path} answered with {reason}{moved}")
         try:
             return _Answer(answer.json())
         except ValueError:
             return _Again(f"the answer is not JSON: {answer.text[:60]!r}")
 
-    def _pause(self, attempt: int, retry_after: float | None, end: float | None) -> float:
-        longest: float = min(self.patience.longest_wait, self.patience.wait * 2**attempt)
-        pause = max(longest * random.uniform(0.5, 1.0), retry_after or 0.0)
-        return pause if end is None else min(pause, max(0.0, end - time.monotonic()))
+
+def _pause(patience: Patience, attempt: int, retry_after: float | None, end: float | None) -> float:
+    longest: float = min(patience.longest_wait, patience.wait * 2**attempt)
+    pause = max(longest * random.uniform(0.5, 1.0), retry_after or 0.0)
+    return pause if end is None else min(pause, max(0.0, end - time.monotonic()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +155,12 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """Why a request was not answered, and when the server wants to be asked again."""
+    """Why a request was not answered, and when the server wants to be asked again. `is_lost`: no other request would
+    have been answered either."""
 
     reason: str
     retry_after: float | None = None
+    is_lost: bool = False
 
 
 def _message(answer: httpx.Response) -> str:

@@ -192,7 +192,7 @@ def test_a_mistake_in_the_call_is_raised_before_anything_is_read() -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"in_flight": 0}, "`in_flight` must be a whole number of at least 1, not 0"),
         ({"text": 5}, "`text` is the name of a column"), ({"id": ["a"]}, "`id` is one name"),
-        ({"model": 5}, "`model` is a name, a folder or an `Engine`, not 5"),
+        ({"model": 5}, "`model` is a name, a folder, an address or an `Engine`, not 5"),
     ]  # fmt: skip
     for options, said in wrong:
         for call in (pastalang.extract_many, pastalang.aextract_many):

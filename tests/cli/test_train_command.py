@@ -17,6 +17,7 @@ from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training import trainer
 from tests.oracle.toy_models import Family, toy_model
+from tests.tables import cases_of
 
 PROGRAM = 'template word(word: text)\nuser """{word}"""\nassistant json { kind: "a" | "b", name: string(max=6) }\n'
 AUTO = 'template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=40)\n'
@@ -88,97 +89,15 @@ def words_of(*given: str) -> list[str]:
     return [method, *(word for pair in options.items() for word in pair if word is not None)]
 
 
-MISUSE = [
-    # what is not there, or not readable
-    (["-model"], 2, "Missing option '--model'"),
-    (["-program"], 2, "Missing option '--program'"),
-    (["-data"], 2, "Missing option '--data'"),
-    (["-out"], 2, "Missing option '--out'"),
-    (["ppt"], 2, "'ppt' is not one of 'hpd', 'pasta', 'apar', 'bonbon'"),
-    (["pasta"], 2, "is not one text of auto(...): write `assistant auto(pasta, max=400)`, or for values without"),
-    (["apar", "--program", "auto.pasta"], 2, "`t` has auto(pasta): write `assistant auto(apar, max=400)`, or use"),
-    (["pasta", "--program", "auto.pasta", "--mode", "strict"], 2, "--mode is for hpd, ppd and space, not for pasta"),
-    (["bonbon"], 2, "`word` is not one text of auto(...): bonbon is for answers with threads"),
-    (["bonbon", "--program", "auto.pasta", "--workers", "4"], 2, "--workers is for hpd, pasta, apar and space"),
-    (["bonbon", "--program", "auto.pasta", "--score", "x"], 2, "--score is written MODULE:FUNCTION, not x"),
-    (["bonbon", "--program", "auto.pasta", "--score", "a:b", "--judge", "c:d"], 2, "--score and --judge both say how"),
-    (["bonbon", "--program", "auto.pasta", "--baseline", "nowhere"], 3, "nowhere"),
-    (["--rounds", "2"], 2, "--rounds is for bonbon, not for hpd"),
-    (["bonbon", "--program", "think.pasta"], 2, "`t` thinks before its answer: bonbon is for answers without"),
-    (["bonbon", "--program", "auto.pasta", "--log", "wandb"], 2, "--log is for hpd, pasta, apar, space and ppd, not"),
-    (["bonbon", "--program", "auto.pasta", "--margin", "inf"], 2, "--margin takes a number, not inf"),
-    (
-        ["bonbon", "--program", "auto.pasta", "--margin", "0", "--form", "logistic"],
-        2,
-        "--margin takes a number above 0, not 0",
-    ),
-    (["--samples", "4"], 2, "--samples is for bonbon and ppd, not for hpd"),
-    (["--program", "auto.pasta"], 2, "`t` lets the model open threads with auto(pasta): use `pasta train pasta`"),
-    (["pasta", "--program", "auto.pasta"], 1, "rows.jsonl:1: value: has to be the text of the answer, with its"),
-    (["--program", "none.pasta"], 3, "there is no file none.pasta"),
-    (["--program", "broken.pasta"], 1, "broken.pasta:1"),
-    (["--program", "two.pasta"], 2, "2 templates"),
-    (["--template", "wrod"], 2, "wrod"),
-    (["--data", "none.jsonl"], 3, "there is no file none.jsonl"),
-    (["--data", "full"], 3, "full could not be read: it is a folder, and holds no data set"),
-    (["--map", "word"], 2, "--map takes PART=COLUMN, such as title=name, not word"),
-    (["--map", "wrod=word"], 1, "--map: a row has no `wrod`; did you mean `word`?"),
-    (["--map", "word=wrod"], 1, "--map: rows.jsonl has no column `wrod`; did you mean `word`?"),
-    (["--data", "latin.jsonl"], 3, "latin.jsonl could not be read: it is not UTF-8 text"),
-    (["--validation", "none.jsonl"], 3, "there is no file none.jsonl"),
-    (["--model", "./nowhere"], 3, "there is no folder ./nowhere"),
-    (["--model", "no-model"], 3, "the folder no-model holds no model: it has no config.json"),
-    (["--model", "file"], 3, "file is a file; a model is a folder"),
-    (["--model", "bare"], 3, "bare"),
-    # rows
-    (["--data", "empty.jsonl"], 1, "empty.jsonl holds no rows"),
-    (["--data", "text.jsonl"], 1, "text.jsonl:1: is not JSON"),
-    (["--data", "array.jsonl"], 1, "array.jsonl:1: has to be a JSON object"),
-    (["--data", "wrong.jsonl"], 1, "1 of 25 rows cannot be used; --skip-bad leaves them out wrong.jsonl:1: "),
-    (["--data", "long.jsonl"], 1, "long.jsonl:25: `name` cannot be written as \"far too long\""),
-    (["--data", "deep.jsonl"], 1, "deep.jsonl:25: reaches position"),
-    (["--validation", "wrong.jsonl"], 1, "wrong.jsonl:1: value: kind"),
-    (["--length", "16"], 1, "rows.jsonl:1: takes"),
-    # where it is written
-    (["--out", "full"], 1, "full is not empty; choose another folder, or pass --overwrite"),
-    (["--out", "file"], 3, "file cannot be written: file is not a folder"),
-    (["--out", "file/inside"], 3, "is not a folder"),
-    (["--out", "model", "--overwrite"], 2, "model holds the model to train"),
-    # numbers and options that contradict one another
-    (["--steps", "0"], 2, "'--steps': Input should be greater than or equal to 1"),
-    (["--steps", "many"], 2, "'--steps': Input should be a valid integer"),
-    (["--steps", "5", "--epochs", "2"], 2, "--steps and --epochs both say how long to train"),
-    (["--epochs", "0"], 2, "--epochs has to be a number above 0, not 0"),
-    (["--learning-rate", "nan"], 2, "--learning-rate has to be a number above 0, not nan"),
-    (["--rows", "0"], 2, "'--rows': Input should be greater than or equal to 1"),
-    (["--mode", "parallel"], 2, "'parallel' is not one of"),
-    (["--decay", "step"], 2, "'step' is not one of"),
-    (["--hold-out", "0.9"], 2, "'--hold-out': Input should be less than or equal to 0.5"),
-    (["--patience", "2", "--hold-out", "0"], 2, "--patience and --judge-every need --validation"),
-    (["--judge-every", "5", "--data", "few.jsonl"], 1, "need rows for validation: pass --validation, or 20 rows"),
-    (["--lora-alpha", "8"], 2, "need --lora RANK"),
-    (["--keep-adapter"], 2, "need --lora RANK"),
-    (["--load-in-4bit"], 2, "--load-in-4bit needs --lora RANK: weights in 4 bits are frozen"),
-    (["--device", "tpu"], 2, "--device: "),
-    (["--attention", "flex"], 1, "--attention flex is for GPUs of CUDA: on cpu, it has no gradients"),
-    (["--config", "none.toml"], 2, "none.toml could not be read: no such file or directory"),
-    (["--config", "bad.toml"], 2, "bad.toml is not TOML"),
-    (["--config", "wrong.toml"], 2, "wrong.toml: there is no option stepps; did you mean steps?"),
-    (["--config", "typed.toml"], 2, "'--rows': Input should be a valid integer"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("given", "code", "message"), MISUSE, ids=lambda given: " ".join(given) if isinstance(given, list) else ""
-)
+@pytest.mark.parametrize(("given", "code", "message"), cases_of(Path(__file__).with_name("misuse.md")))
 def test_misuse_is_refused_with_a_message_and_leaves_nothing_behind(
-    given: list[str], code: int, message: str, place: Path
+    given: str, code: str, message: str, place: Path
 ) -> None:
     before = sorted(place.rglob("*"))
-    result = run(*words_of(*given))
+    result = run(*words_of(*given.split()))
     shown = " ".join(result.stderr.replace("│", " ").split())
     assert " ".join(message.split()) in shown, result.stderr
-    assert (result.exit_code, result.stdout) == (code, "")
+    assert (str(result.exit_code), result.stdout) == (code, "")
     assert isinstance(result.exception, SystemExit) and "Traceback" not in result.stderr
     assert sorted(place.rglob("*")) == before
 

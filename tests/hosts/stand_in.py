@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -95,6 +99,8 @@ class StandIn:
     answered: list[str] = field(default_factory=list)
     log_probability: float = -0.25
     failed: int = 0
+    keys: list[str | None] = field(default_factory=list)  # that requests came with
+    key: str | None = None  # that it asks for
 
     def connect(self, **options: Any) -> pastalang.RemoteEngine:
         options = {"retries": 8, **options}
@@ -108,6 +114,9 @@ class StandIn:
 
     async def handle(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path
+        self.keys.append(request.headers.get("authorization"))
+        if self.key is not None and self.keys[-1] != f"Bearer {self.key}":
+            return httpx.Response(401, json={"error": {"message": "no such key"}})
         body = json.loads(request.content) if request.content else None
         if path == "/v1/models":
             owner = {"llama.cpp": "llamacpp"}.get(self.kind, self.kind)
@@ -168,6 +177,41 @@ class StandIn:
         text = self.answer(prompt, constraint)
         self.answered.append(text)
         return text
+
+
+@contextmanager
+def listening(host: StandIn) -> Iterator[str]:
+    """The address of a stand-in on a free port. Where it fails with an exception, the connection is cut."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            request = httpx.Request(self.command, f"http://host{self.path}", headers=dict(self.headers), content=body)
+            try:
+                found = asyncio.run(host.handle(request))
+            except httpx.TransportError:
+                self.close_connection = True
+                return
+            self.send_response(found.status_code)
+            self.send_header("content-length", str(len(found.content)))
+            self.end_headers()
+            self.wfile.write(found.content)
+
+        do_GET = do_POST
+
+        def log_message(self, format: str, *words: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def given_inputs(program: Program) -> dict[str, Any]:

@@ -222,15 +222,3 @@ def test_what_a_server_refuses_is_not_asked_for_again() -> None:
     host = StandIn(faults=iter([httpx.Response(400, json={"error": {"message": "the prompt is too long"}})] * 4))
     with pytest.raises(HostError, match="status 400: the prompt is too long"):
         host.connect().run(PRODUCT, title="x")
-
-
-@pytest.mark.parametrize(
-    ("url", "options", "message"),
-    [
-        ("host:8000", {}, "begins with http:// or https://"),
-        ("http://host", {"kind": "tgi"}, "`kind` must be auto, vllm, sglang, llama.cpp, openai"),
-    ],
-)
-def test_a_wrong_connection_is_refused_with_the_reason(url: str, options: Any, message: str) -> None:
-    with pytest.raises(pastalang.InputError, match=message):
-        pastalang.connect(url, **options)

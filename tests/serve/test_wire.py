@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +11,8 @@ import pytest
 from pastalang.program.program import Role
 from pastalang.serve.errors import RequestError
 from pastalang.serve.wire import Message, read_chat, read_completion, read_responses
-from tests.serve.running import chat, json_format
-
-TOOL = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object", "properties": {}}}}
+from tests.serve.running import chat
+from tests.tables import cases_of
 
 
 def test_messages_become_turns_with_one_system_text_in_front() -> None:
@@ -58,43 +59,10 @@ def test_what_cannot_change_an_answer_is_ignored() -> None:
     assert (ask.stop, ask.choices, ask.max_tokens) == ((".",), 1, None)
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"logit_bias": {"5": 1}}, "`logit_bias` is not supported"),
-        ({"frequency_penalty": 0.5}, "`frequency_penalty` is not supported"),
-        ({"temprature": 1}, "unknown parameter `temprature`; did you mean `temperature`?"),
-        ({"temperature": "hot"}, "`temperature` must be a number from 0 to 2"),
-        ({"temperature": True}, "`temperature` must be a number"),
-        ({"max_tokens": 0}, "`max_tokens` must be a whole number from 1"),
-        ({"n": 99}, "`n` must be a whole number from 1 to 16"),
-        ({"stream": "yes"}, "`stream` must be true or false"),
-        ({"seed": 1.5}, "`seed` must be a whole number"),
-        ({"stop": [""]}, "`stop` must be a text or a list of texts"),
-        ({"stop": ["a"] * 5}, "`stop` may have at most 4 texts of at most 200"),
-        ({"messages": []}, "`messages` needs at least one message"),
-        ({"messages": "hi"}, "`messages` must be a list of messages"),
-        ({"messages": [{"role": "king", "content": "x"}]}, "`messages[0].role` must be system, developer"),
-        ({"messages": [{"role": "user", "content": 5}]}, "`messages[0].content` must be a text"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "image_url is not supported"),
-        ({"messages": [{"role": "assistant", "content": "x"}]}, "the last message must not be the assistant's"),
-        ({"response_format": {"type": "xml"}}, "`response_format.type` must be text, json_object or json_schema"),
-        ({"response_format": {"type": "json_schema"}}, "`response_format.json_schema` must be an object"),
-        ({"tools": [{"type": "retrieval"}]}, "`tools[0].type` must be function"),
-        ({"tools": [TOOL, TOOL]}, "two tools have the same name"),
-        ({"tool_choice": "required"}, "`tool_choice` must be none, auto, required"),
-        ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "`tool_choice` names 'x'"),
-        ({"tools": [TOOL], **json_format({"type": "object"})}, "`tools` and a JSON schema for the answer cannot be"),
-        ({"stop": "a", **json_format({"type": "object"})}, "`stop` is for plain text"),
-        ({"pasta": {"speed": 9}}, "unknown parameter `pasta.speed`"),
-        ({"pasta": {"mode": "fast"}}, "`pasta.mode` must be strict, lockstep or sequential"),
-        ({"pasta": {"deadline": 0}}, "`pasta.deadline` must be a number from"),
-        ({"model": None}, "`model` is missing"),
-    ],
-)
-def test_what_is_wrong_is_named(more: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("more", "message"), cases_of(Path(__file__).with_name("wrong-requests.md")))
+def test_what_is_wrong_is_named(more: str, message: str) -> None:
     with pytest.raises(RequestError) as raised:
-        read_chat(chat() | more)
+        read_chat(chat() | json.loads(more))
     assert message in raised.value.message and raised.value.status == 400
 
 

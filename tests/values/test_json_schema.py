@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +12,10 @@ from pastalang.program import types as t
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.to_schema import schema_of, schema_text
 from pastalang.values.to_source import type_source
+from tests.tables import cases_of
 from tests.work import calls_of
+
+HERE = Path(__file__).parent
 
 
 def imported(document: object) -> str:
@@ -21,98 +24,25 @@ def imported(document: object) -> str:
     return type_source(found.type)
 
 
-@pytest.mark.parametrize(
-    ("document", "source"),
-    [
-        ({}, "any"),
-        ({"type": "string"}, "string"),
-        ({"type": "string", "minLength": 1, "maxLength": 5}, "string(min_chars=1, max_chars=5)"),
-        ({"type": "string", "pattern": "^[a-z]+$"}, "string(pattern=/[a-z]+/)"),
-        ({"type": "string", "pattern": "^a|b$"}, r"string(pattern=/a[\s\S]*|[\s\S]*b/)"),
-        ({"type": "string", "format": "email"}, 'string(format="email")'),
-        ({"type": "string", "format": "date"}, "date"),
-        ({"type": "string", "format": "uuid"}, "uuid"),
-        ({"type": "string", "format": "date-time"}, 'string(format="date-time")'),
-        ({"type": "integer", "minimum": 0.5, "maximum": 9}, "integer(1..9)"),
-        ({"type": "integer", "exclusiveMinimum": 0, "multipleOf": 5}, "integer(above=0, multiple_of=5)"),
-        ({"type": "number", "minimum": 0.1, "multipleOf": 0.01}, "number(min=0.1, multiple_of=0.01)"),
-        ({"type": ["string", "null"], "maxLength": 3}, "string(max_chars=3) | null"),
-        ({"type": ["integer", "number"]}, "number"),
-        ({"const": "x"}, '"x"'),
-        ({"const": [1, {"a": None}]}, "[1, { a: null }]"),
-        ({"enum": ["a", 1, None, True]}, '"a" | 1 | null | true'),
-        ({"enum": ["a", "bcd", 1], "type": "string", "maxLength": 2}, '"a"'),
-        ({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 3}, "[integer](1..3)"),
-        ({"type": "array", "items": {"type": "null"}, "uniqueItems": True}, "[null](unique=true)"),
-        (
-            {"type": "array", "prefixItems": [{"type": "null"}, {"type": "boolean"}], "items": False, "minItems": 2},
-            "[null, boolean]",
-        ),
-        ({"type": "array", "items": [{"type": "null"}, True], "additionalItems": False, "minItems": 2}, "[null, any]"),
-        ({"type": "object"}, "{string: any}"),
-        ({"type": "object", "additionalProperties": {"type": "null"}, "maxProperties": 2}, "{string: null}(max=2)"),
-        (
-            {"type": "object", "patternProperties": {"^x-": {"type": "null"}}, "additionalProperties": False},
-            r"{/x-[\s\S]*/: null}",
-        ),
-        ({"type": "object", "propertyNames": {"pattern": "^[a-z]$"}}, "{/[a-z]/: any}"),
-        (
-            {"type": "object", "properties": {"a": {"type": "null", "description": "no a"}}, "required": ["a"]},
-            '{ a: null "no a" }',
-        ),
-        ({"type": "object", "properties": {"a": {"type": "null", "default": None}}}, "{ a: null = null }"),
-        ({"type": "object", "required": ["b"], "additionalProperties": {"type": "null"}}, "{ b: null }"),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string | null"),
-        ({"oneOf": [{"type": "integer"}, {"enum": ["a", None]}]}, 'integer | "a" | null'),
-        ({"oneOf": [{"const": 1}, {"const": True}, {"const": "x"}]}, '1 | true | "x"'),
-        ({"allOf": [{"type": "string"}], "description": "wrapped"}, "string"),
-        ({"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "null"}}}, "null"),
-        ({"type": "string", "title": "T", "examples": ["x"], "$comment": "c", "deprecated": True}, "string"),
-    ],
-)
-def test_a_document_becomes_the_type_that_says_the_same(document: object, source: str) -> None:
-    assert imported(document) == source
+@pytest.mark.parametrize(("document", "source"), cases_of(HERE / "schemas.md"))
+def test_a_document_becomes_the_type_that_says_the_same(document: str, source: str) -> None:
+    assert imported(json.loads(document)) == source
+
+
+LONG = [
+    ({"type": "string", "pattern": "a" * 2_000}, "#/pattern", "characters"),
+    ({"enum": list(range(1_001))}, "#/enum", "the limit is 1000"),
+    ({"enum": ["x" * 70_000]}, "#/enum", "the limit is 64000"),
+]
 
 
 @pytest.mark.parametrize(
     ("document", "pointer", "reason"),
-    [
-        (False, "#", "`false` accepts no value"),
-        ({"not": {}}, "#/not", "refuses every value"),
-        ({"type": "object", "properties": {"a": {"minLenght": 1}}}, "#/properties/a/minLenght", "did you mean"),
-        ({"type": "thing"}, "#/type", '"thing" does not name types'),
-        ({"type": "string", "format": "idn-email"}, "#/format", "the format idn-email cannot be enforced"),
-        ({"type": "string", "pattern": "(?=a)"}, "#/pattern", "look-around"),
-        ({"type": "string", "pattern": r"(a)\1"}, "#/pattern", "back-reference"),
-        ({"type": "string", "pattern": "a" * 2_000}, "#/pattern", "characters"),
-        ({"type": "string", "minLength": 3, "maxLength": 2}, "#/minLength", "more than `maxLength`"),
-        ({"type": "array", "minItems": 3, "maxItems": 2}, "#/minItems", "more than `maxItems`"),
-        ({"type": "integer", "minimum": 5, "maximum": 4}, "#/minimum", "no integer lies between"),
-        ({"type": "integer", "minimum": 1, "maximum": 4, "multipleOf": 5}, "#/minimum", "no integer lies between"),
-        ({"type": "integer", "multipleOf": 0.5}, "#/multipleOf", "an integer cannot be limited to multiples of 0.5"),
-        ({"type": "number", "exclusiveMinimum": 1, "maximum": 1}, "#/exclusiveMinimum", "no number lies between"),
-        ({"type": "number", "minimum": 0, "exclusiveMinimum": True}, "#/exclusiveMinimum", "draft 4"),
-        ({"type": "number", "multipleOf": 0}, "#/multipleOf", "above 0"),
-        ({"enum": []}, "#/enum", "an empty enum"),
-        ({"enum": ["a"], "type": "integer"}, "#/enum", "no value that the other keywords accept"),
-        ({"enum": list(range(1_001))}, "#/enum", "the limit is 1000"),
-        ({"enum": ["x" * 70_000]}, "#/enum", "the limit is 64000"),
-        ({"$ref": "#"}, "#/$ref", "refers to itself"),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "#/$ref", "refers to itself"),
-        ({"$ref": "https://example.org/s.json"}, "#/$ref", "nothing is fetched"),
-        ({"$ref": "other.json#/a"}, "#/$ref", "nothing is fetched"),
-        ({"$ref": "#/$defs/nowhere"}, "#/$ref", "points to nothing"),
-        ({"$ref": "#/parts/a", "parts": {"a": {}}}, "#/$ref", "which is not a keyword; use `$defs`"),
-        ({"$ref": "#name"}, "#/$ref", "is an anchor"),
-        ({"$dynamicRef": "#x"}, "#/$dynamicRef", "dynamic reference"),
-        ({"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}, "#", "requires itself"),
-        ({"type": "object", "required": ["a"], "additionalProperties": False}, "#/required", "'a'"),
-        ({"type": "object", "required": ["a"], "properties": {"a": False}}, "#/properties/a", "accepts no value"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_enforced_is_refused_with_its_pointer(document: Any, pointer: str, reason: str) -> None:
+    [*cases_of(HERE / "refused-schemas.md"), *((json.dumps(document), *rest) for document, *rest in LONG)],
+)
+def test_what_cannot_be_enforced_is_refused_with_its_pointer(document: str, pointer: str, reason: str) -> None:
     with pytest.raises(NotExpressible) as refusal:
-        type_of_schema(json.dumps(document))
+        type_of_schema(document)
     assert [problem.where for problem in refusal.value.problems] == [pointer]
     assert reason in refusal.value.problems[0].reason
 

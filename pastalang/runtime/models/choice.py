@@ -29,6 +29,7 @@ from pastalang.runtime.models.source import (
     adapters_of,
     fingerprint_of_file,
     gguf_file,
+    is_address,
     shipped_folder,
 )
 from pastalang.values.lengths import is_finite
@@ -130,6 +131,8 @@ def revision_of(model: str, adapter: Adapter = OWN) -> str:
 
 
 def _revision_of_weights(model: str) -> str:
+    if is_address(model):
+        return "unknown"
     file = gguf_file(model)
     if file is not None:
         return fingerprint_of_file(file)

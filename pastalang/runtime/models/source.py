@@ -95,6 +95,11 @@ def adapter_folder(source: object, adapter: Adapter) -> Path | None:
     raise LoadError(f"there is no adapter {adapter}{named}, and a folder of that name does not exist")
 
 
+def is_address(source: object) -> bool:
+    """Whether a name is the address of a server, http://host:8000/v1#model, whose engine is not in this process."""
+    return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
+
+
 def is_local(source: str | Path) -> bool:
     """True if the source is a path of this machine, which means another file from another working directory."""
     return source not in NAMES and Path(source).exists()
@@ -132,10 +137,15 @@ def check_source(source: object, *, with_weights: bool = True) -> None:
     """Raises `LoadError` if nothing can be loaded from the source. A name that may be on the hub is accepted."""
     if not isinstance(source, str | Path) or not str(source):
         raise LoadError(f"a model is a folder, a name on the hub, or a model and its tokenizer, not {source!r}")
+    if is_address(source):
+        raise LoadError(
+            f"{source} is the address of a server, which `pastalang.connect`, `pasta run`, `extract` and `try` can "
+            "ask; here, a model in this process is needed: a folder, a GGUF file or a name on the hub"
+        )
     if _is_hosted(str(source)):
         raise LoadError(
-            f"{source} is a model of a service: PastaLang runs models in this process, from a folder, a GGUF file or "
-            "the Hugging Face hub, because it needs their logits; `pasta models` lists those of this machine"
+            f"{source} is a model of a service: name its address too, http://host:port/v1#{source}, or a model for "
+            "this process, from a folder, a GGUF file or the Hugging Face hub; `pasta models` lists those here"
         )
     file = gguf_file(source)
     if file is not None:
@@ -152,12 +162,12 @@ def check_source(source: object, *, with_weights: bool = True) -> None:
 
 
 def _is_hosted(name: str) -> bool:
-    """Whether it is an address, or a name that services have and neither the hub nor a folder of this machine has."""
+    """Whether it is a name that services have, and neither the hub nor a folder of this machine has."""
     if Path(name).exists():
         return False
     owner, _, rest = name.rpartition("/")
     tag = ":" in name and not Path(name).is_absolute() and "\\" not in name
-    return name.startswith(("http://", "https://")) or tag or owner in _SERVICES or bool(_HOSTED.match(rest))
+    return tag or owner in _SERVICES or bool(_HOSTED.match(rest))
 
 
 def _check_gguf(file: Path) -> None:
