@@ -5,7 +5,7 @@ const blocks = document.querySelectorAll("script.block");
 const PAGE = 25, KEPT = 12, NOTHING = 255;
 const find = (id) => document.getElementById(id);
 const count = (number) => number.toLocaleString("en-US");
-const percent = (part, all) => (all ? `${(100 * part / all).toFixed(1)} %` : "–");
+const percent = (part, all) => (all ? `${(100 * part / all).toFixed(1)}%` : "–");
 const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 function html(tag, attributes, ...inside) {
@@ -46,23 +46,36 @@ function figures() {
 }
 function statuses() {
   Object.entries(data.statuses).forEach(([status, number]) => {
-    const row = html("tr", {}, cell("", status), cell("number", count(number)), cell("number", percent(number, data.rows)));
+    const row = html("tr", number ? {} : { class: "zero" }, cell("", status), cell("number", count(number)), cell("number", percent(number, data.rows)));
     row.append(cell("", bar(data.rows ? number / data.rows : 0)));
     find("statuses").tBodies[0].append(row);
   });
 }
+// Columns of equal time from the bars, which are as long as the chunks took.
+function evenly(bars, seconds) {
+  if (!seconds) return bars.map(() => ({ rate: 0, from: 0, to: 0 }));
+  const columns = Array.from({ length: Math.min(bars.length, 60) }, () => 0), step = seconds / columns.length;
+  let at = 0;
+  bars.forEach(([length, rows]) => {
+    columns.forEach((_, index) => {
+      const shared = Math.min(at + length, (index + 1) * step) - Math.max(at, index * step);
+      if (shared > 0) columns[index] += rows * shared / length;
+    });
+    at += length;
+  });
+  return columns.map((rows, index) => ({ rate: rows / step, from: index * step, to: (index + 1) * step }));
+}
 function speed() {
   if (!data.speed) return find("speed").append(html("p", { class: "faint" }, "not known: the folder of the run is not there"));
   const { bars, seconds, began, ended, resumed } = data.speed, WIDTH = 800, HEIGHT = 150, LEFT = 48;
-  const rates = bars.map(([length, rows]) => (length ? rows / length : 0)), most = Math.max(...rates) || 1;
+  const columns = evenly(bars, seconds), most = Math.max(...columns.map(({ rate }) => rate)) || 1;
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT + 24}`, role: "img" });
-  let at = 0;
-  bars.forEach(([length, rows], index) => {
-    const width = (WIDTH - LEFT) * (seconds ? length / seconds : 1 / bars.length), height = HEIGHT * 0.94 * rates[index] / most;
-    const box = svg("rect", { class: "rate", x: LEFT + at, y: HEIGHT - height, width: Math.max(width - (width > 4 ? 1 : 0), 0.5), height });
-    box.append(svg("title", {}, `${rates[index].toFixed(2)} documents per second: ${count(rows)} in ${duration(length)}`));
+  const width = (WIDTH - LEFT) / columns.length;
+  columns.forEach(({ rate, from, to }, index) => {
+    const height = HEIGHT * 0.94 * rate / most;
+    const box = svg("rect", { class: "rate", x: LEFT + index * width, y: HEIGHT - height, width: width - (width > 4 ? 1 : 0), height });
+    box.append(svg("title", {}, `${rate.toFixed(2)} documents per second from ${duration(from)} to ${duration(to)}`));
     picture.append(box);
-    at += width;
   });
   const labels = [[LEFT - 6, 14, most.toFixed(most < 10 ? 1 : 0), "end"], [LEFT - 6, HEIGHT, "0", "end"], [LEFT, HEIGHT + 18, "0 s", "start"], [WIDTH, HEIGHT + 18, duration(seconds), "end"]];
   labels.forEach(([x, y, text, anchor]) => picture.append(svg("text", { x, y, "text-anchor": anchor }, text)));
@@ -134,20 +147,25 @@ const rowAt = async (index) => (await block(Math.floor(index / data.block)))[ind
 let chosen = [], page = 0, asked = 0;
 async function choose() {
   const mine = ++asked, status = find("status").value, wanted = find("find").value.trim().toLowerCase();
+  const field = find("field").value, below = find("below").value === "" ? null : Number(find("below").value);
+  const isUnsure = ([, , , values]) => values.some(([, , sure, , number]) => sure !== null && sure < below && (field === "" || String(number) === field));
+  const tests = [];
+  if (below !== null) tests.push(isUnsure);
+  if (wanted) tests.push((row) => words(row).toLowerCase().includes(wanted));
   let rows = Array.from({ length: data.rows }, (_, index) => index);
   if (status) rows = rows.filter((index) => names[statusOf[index]] === status);
-  if (wanted) rows = await searched(rows, wanted, () => mine !== asked);
+  if (tests.length) rows = await searched(rows, (row) => tests.every((test) => test(row)), () => mine !== asked);
   if (mine !== asked) return;
   if (find("order").value === "least") rows.sort((one, other) => leastOf[one] - leastOf[other] || one - other);
   chosen = rows;
   await show(0);
 }
-async function searched(rows, wanted, isStale) {
+async function searched(rows, isWanted, isStale) {
   const found = [];
   for (const index of rows) {
     if (index % data.block === 0) find("found").textContent = `searching, ${percent(index, data.rows)}`;
     if (isStale()) return found;
-    if (words(await rowAt(index)).toLowerCase().includes(wanted)) found.push(index);
+    if (isWanted(await rowAt(index))) found.push(index);
   }
   return found;
 }
@@ -171,7 +189,7 @@ async function show(number) {
 }
 function drawn(index, [id, error, texts, values, [read, written, passes, milliseconds, attempts, windows]]) {
   const status = names[statusOf[index]], cost = `${count(read)} + ${count(written)} tokens, ${count(passes)} passes, ${duration(milliseconds / 1000)}`;
-  const about = cell("", html("div", { class: "id" }, id ?? ""), html("div", { class: "where" }, `row ${count(index + 1)}`));
+  const about = cell("", html("div", { class: "id", title: `row ${count(index + 1)}` }, id ?? `row ${count(index + 1)}`));
   about.append(html("div", { class: status === "ok" ? "" : "bad", title: `${cost}, ${count(attempts)} ${attempts === 1 ? "attempt" : "attempts"}` }, status));
   if (error !== null) about.append(html("div", { class: "text where" }, error));
   if (windows.length) {
@@ -201,12 +219,14 @@ function piece(part, values) {
 }
 
 [figures, statuses, speed, fields, comparison, run].forEach((draw) => draw());
+find("field").append(html("option", { value: "" }, "any field"));
 find("status").append(html("option", { value: "" }, `all (${count(data.rows)})`));
 names.filter((name) => data.statuses[name]).forEach((name) => find("status").append(html("option", { value: name }, `${name} (${count(data.statuses[name])})`)));
 find("controls").addEventListener("submit", (event) => event.preventDefault());
-["status", "order"].forEach((id) => find(id).addEventListener("change", choose));
+data.fields.forEach((field, number) => field.is_shown && find("field").append(html("option", { value: number }, field.name)));
+["status", "order", "field"].forEach((id) => find(id).addEventListener("change", choose));
 let pause = 0;
-find("find").addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(choose, 250); });
+["find", "below"].forEach((id) => find(id).addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(choose, 250); }));
 find("page").addEventListener("change", () => show(Number(find("page").value) - 1));
 find("previous").addEventListener("click", () => show(page - 1));
 find("next").addEventListener("click", () => show(page + 1));

@@ -114,8 +114,13 @@ class Template:
     history: History | None = None
 
     def __repr__(self) -> str:
+        return f"<Template {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """One line: its name, its inputs, and what is decoded."""
         inputs = _listed(f"each {input.name}" if input.each else input.name for input in self.inputs)
-        return f"<Template {self.name}({inputs}), {_describe(self.messages[-1].body)}>"
+        return f"{self.name}({inputs}), {_describe(self.messages[-1].body)}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +144,9 @@ class Program:
     def __repr__(self) -> str:
         named = (("template", self.templates), ("type", self.types))
         parts = [f"{word if len(names) == 1 else word + 's'} {_listed(names)}" for word, names in named if names]
-        return f"<Program {self.source.name}: {'; '.join(parts) or 'nothing is declared'}>"
+        declared = f"<Program {self.source.name}: {'; '.join(parts) or 'nothing is declared'}"
+        shown = [f"\n {template.summary}" for template in list(self.templates.values())[:_SHOWN_NAMES]]
+        return declared + "".join(shown) + ">"
 
 
 def _describe(body: Body) -> str:

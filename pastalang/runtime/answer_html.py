@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from typing import Final
@@ -15,6 +15,9 @@ _SHOWN: Final = 300  # characters of a value
 _HUE_STEP: Final = 137.508  # degrees: neighbouring numbers get colours that are easy to tell apart
 _PRE: Final = "white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:13px/1.6 ui-monospace,Menlo,Consolas,monospace"
 _CAPTION: Final = "color:#6b7385;font:12px system-ui,sans-serif;margin-top:6px"
+
+_BY_SHEET: Final = "--hue:{}"
+_INLINE: Final = "background:hsl({} 62% 86%);color:#1d2330;border-radius:3px"
 
 
 def answer_html(stretches: Iterable[Stretch], names: dict[int, str], caption: str) -> str:
@@ -52,7 +55,7 @@ class Mark:
 
 
 def sources_page(
-    fields: Sequence[FieldResult], sources: Mapping[str, str], *, title: str = "Sources",
+    fields: Sequence[FieldResult], sources: Mapping[str, str], *, title: str = "Answer",
     windows: Sequence[tuple[int, int, str]] = (),
 ) -> str:  # fmt: skip
     """The HTML of the page. Everything that a model or a document wrote is escaped; there is no script.
@@ -64,16 +67,30 @@ def sources_page(
     texts = "".join(
         _source(path, text, [mark for mark in marks if mark.span.path == path]) for path, text in sources.items()
     )
-    texts = (texts or "<p>No field quotes a source.</p>") + _windows(windows)
-    page = _PAGE.format(title=escape(title), rows=rows, texts=texts)
+    texts += _windows(windows)
+    kind = "" if texts else ' class="alone"'
+    page = _PAGE.format(title=escape(title), rows=rows, texts=texts, kind=kind)
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
-def marked_text(text: str, marks: Sequence[Mark]) -> str:
+def sources_html(fields: Sequence[FieldResult], sources: Mapping[str, str], lanes: Mapping[str, int]) -> str:
+    """For a notebook: the sources with their quotations marked, or '' if no field quotes one. `lanes` are those that
+    wrote the fields, by their places, so that a quotation has the colour of its value."""
+    marks = [replace(mark, colour=lanes.get(mark.field.where, mark.colour)) for mark in _marks(fields)]
+    quoted = {path: [mark for mark in marks if mark.span.path == path] for path in sources}
+    texts = "".join(
+        f'<div style="{_CAPTION}">{escape(path)}</div>'
+        f'<pre style="{_PRE}">{marked_text(sources[path], found, _INLINE)}</pre>'
+        for path, found in quoted.items() if found
+    )  # fmt: skip
+    return f'<div style="margin-bottom:10px">{texts}</div>' if texts else ""
+
+
+def marked_text(text: str, marks: Sequence[Mark], style: str = _BY_SHEET) -> str:
     """The text as HTML with a `mark` for each quotation. Where quotations overlap, the shortest is seen."""
     places = [(mark.span.start, mark.span.end) for mark in marks]
     return "".join(
-        _piece(text[start:end], start, [marks[number] for number in over])
+        _piece(text[start:end], start, [marks[number] for number in over], style)
         for start, end, over in stretches(len(text), places)
     )
 
@@ -92,13 +109,14 @@ def _marks(fields: Sequence[FieldResult]) -> Iterator[Mark]:
             yield Mark(field, span, number, colours.setdefault(field.path, len(colours)))
 
 
-def _piece(text: str, start: int, over: Sequence[Mark]) -> str:
+def _piece(text: str, start: int, over: Sequence[Mark], style: str) -> str:
     if not over:
         return escape(text)
     shortest = min(over, key=lambda mark: mark.span.end - mark.span.start)
-    anchors = "".join(f'<a id="f{mark.number}"></a>' for mark in over if mark.span.start == start)
+    starting = (mark.number for mark in over if mark.span.start == start and style == _BY_SHEET)
+    anchors = "".join(f'<a id="f{number}"></a>' for number in starting)
     labels = escape("\n".join(mark.label for mark in over))
-    return f'{anchors}<mark style="--hue:{hue(shortest.colour)}" title="{labels}">{escape(text)}</mark>'
+    return f'{anchors}<mark style="{style.format(hue(shortest.colour))}" title="{labels}">{escape(text)}</mark>'
 
 
 def _source(path: str, text: str, marks: Sequence[Mark]) -> str:
@@ -128,7 +146,8 @@ _PAGE: Final = """<!doctype html>
 <title>{title}</title><style>
 :root {{ color-scheme: light dark; --line: #8885; --light: 86%; }}
 @media (prefers-color-scheme: dark) {{ :root {{ --light: 30%; }} }}
-body {{ margin: 0 auto; padding: 24px 28px 60px; max-width: 1400px; display: grid; gap: 28px; align-items: start;
+body {{ margin: 0 auto; padding: 24px 28px 60px; max-width: 1400px;
+  background: Canvas; color: CanvasText; display: grid; gap: 28px; align-items: start;
   grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); font: 15px/1.55 system-ui, sans-serif; }}
 h1 {{ grid-column: 1 / -1; font-size: 22px; margin: 0; }}
 h2 {{ font: 600 13px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 8px; opacity: 0.7; }}
@@ -137,12 +156,18 @@ section {{ border: 1px solid var(--line); border-radius: 10px; padding: 14px 18p
 mark, .name {{ background: hsl(var(--hue) 62% var(--light)); color: inherit; border-radius: 3px; padding: 1px 0; }}
 .name {{ padding: 1px 4px; text-decoration: none; }}
 a:target + mark {{ outline: 2px solid; }}
-table {{ border-collapse: collapse; width: 100%; position: sticky; top: 12px; font-size: 13.5px; }}
+.alone {{ max-width: 900px; grid-template-columns: minmax(0, 1fr); }}
+.alone main {{ display: none; }}
+.wide {{ position: sticky; top: 12px; overflow-x: auto; }}
+table {{ border-collapse: collapse; width: 100%; font-size: 13.5px; }}
 th, td {{ text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); padding: 5px 8px; }}
 td:nth-child(3) {{ font-variant-numeric: tabular-nums; }}
-@media (max-width: 900px) {{ body {{ grid-template-columns: minmax(0, 1fr); }} }}
-</style></head><body><h1>{title}</h1>
+@media (max-width: 900px) {{
+  body {{ grid-template-columns: minmax(0, 1fr); gap: 8px; padding: 16px 12px 40px; }}
+  .wide {{ position: static; }}
+}}
+</style></head><body{kind}><h1>{title}</h1>
 <main>{texts}</main>
-<table><thead><tr><th>field</th><th>value</th><th>confidence</th><th>source</th></tr></thead><tbody>
-{rows}</tbody></table></body></html>
+<div class="wide"><table><thead><tr><th>field</th><th>value</th><th>confidence</th><th>source</th></tr></thead><tbody>
+{rows}</tbody></table></div></body></html>
 """

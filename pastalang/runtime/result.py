@@ -8,13 +8,14 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Final, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
 from pastalang.errors import PastaError, TruncationWarning
 from pastalang.plan.plan import Plan
-from pastalang.runtime.answer_html import answer_html, sources_page
+from pastalang.runtime.answer_html import answer_html, sources_html, sources_page
 from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, field_at, shortened, shown_confidence
 from pastalang.runtime.errors import Problem, RunError, TooLong
 from pastalang.runtime.trace import Trace
@@ -24,10 +25,14 @@ from pastalang.values.json import JsonValue
 T_co = TypeVar("T_co", default=Any, covariant=True)  # what `model=` makes of the answer
 BETWEEN = "\n\n"  # between the texts of stacked documents
 _FIELDS_SHOWN: Final = 6  # in one message
+_EXTRA_USAGE: Final = {
+    "reused_tokens": "tokens reused", "repair_passes": "passes of repair", "confirmed_tokens": "drafts confirmed",
+    "requests": "requests",
+}  # fmt: skip
 _ADVICE: Final = 'raise their limits, or set `on_truncated` to "keep", "null" or "raise"'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Usage:
     """`output_tokens` are the drawn ones; `forced_tokens` were fed without being drawn, in the model's own turn.
     The fed tokens of the trace add up to `input_tokens` and `forced_tokens`. Text after the last draw is never fed.
@@ -65,6 +70,19 @@ class Usage:
     confirmed_tokens: int = 0
     mode: Literal["local", "branches", "whole"] = "local"
     requests: int = 0
+
+    def __repr__(self) -> str:
+        """One line; counts that are 0 are left out."""
+        extra = [f"{getattr(self, name)} {words}" for name, words in _EXTRA_USAGE.items() if getattr(self, name)]
+        passes = f"{self.output_tokens} tokens in {self.forward_passes} passes"
+        parts = [
+            f"{self.input_tokens} tokens read",
+            passes,
+            f"{self.peak_cells} cells",
+            f"{self.seconds:.2f} s",
+            *extra,
+        ]
+        return f"<Usage {' · '.join(parts)}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +350,11 @@ class Extraction(Generic[T_co]):
         return self.result.field(path, *items)
 
     def _repr_html_(self) -> str:
-        return self.result._repr_html_()
+        """The texts with the quotations marked, and the answer; what went wrong if there is none."""
+        if self.run is None:
+            return f"<pre>{escape(repr(self))}</pre>"
+        lanes = {lane.where: lane.id for lane in self.run.trace.lanes}
+        return sources_html(self.fields, self.sources, lanes) + self.run._repr_html_()
 
     def to_html(self) -> str:
         """One self-contained page: the text with the quotations marked, next to the values of the fields."""

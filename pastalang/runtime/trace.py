@@ -9,6 +9,7 @@ from typing import Any
 from pastalang.values.paths import place_of
 
 ROOT_LANE = 0
+_SHOWN = 8  # lanes in its text
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class JoinedLanes:
     forward_pass: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     passes: int
     lanes: tuple[Lane, ...]
@@ -83,6 +84,12 @@ class Trace:
     drawn: tuple[SampledToken, ...]
     joins: tuple[JoinedLanes, ...]
     drafts: tuple[DraftedTokens, ...] = ()
+
+    def __repr__(self) -> str:
+        names = [lane.where for lane in self.lanes]
+        lanes = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        given = sum(one.tokens for one in self.fed)
+        return f"<Trace of {self.passes} passes: {given:,} tokens given, {len(self.drawn):,} sampled\n {lanes}>"
 
     def json_lines(self) -> str:
         """JSON lines: one object per line, in the order of the passes. The first line holds the version."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import pytest
 
 import pastalang
@@ -55,3 +57,11 @@ def test_options_of_loading_are_told_apart_from_those_of_a_call() -> None:
         pastalang.Engine.load("pasta-mini", cell=9)  # type: ignore[call-arg]
     with pytest.raises(pastalang.LoadError, match="did you mean bfloat16"):
         pastalang.Engine.load("pasta-mini", dtype="bf16")  # type: ignore[arg-type]
+
+
+def test_a_notebook_marks_the_source_of_an_extraction_and_says_why_there_is_none() -> None:
+    quote = Annotated[str, pastalang.Verbatim("text")]
+    good, bad = pastalang.extract_many(dict[Literal["Brand"], quote], ["Title: Norvika <Coffee>", ""], model=mini())
+    shown = good._repr_html_()
+    assert "#1d2330" in shown and ">Norvika</mark>" in shown and "&lt;Coffee&gt;" in shown
+    assert "error" in bad._repr_html_() and "<mark" not in bad._repr_html_()

@@ -231,10 +231,17 @@ def test_a_browser_draws_the_rows_and_runs_nothing_from_them(tmp_path: Path) -> 
 
 
 @CHROMIUM
-def test_a_browser_finds_rows_in_blocks_that_are_closed(tmp_path: Path) -> None:
-    act = 'find("find").value = "ID 249"; find("status").value = "ok"; choose();'
-    found = drawn(hostile().replace("choose();\n\n</script>", f"{act}\n</script>"), tmp_path)
-    assert found.count('class="row"') == 1 and ">id 249<" in found and ">1 row<" in found
+@pytest.mark.parametrize(
+    ("act", "shown"),
+    [
+        ('find("find").value = "ID 249"; find("status").value = "ok";', ">id 249<"),
+        ('find("below").value = "0.3";', ">0.25<"),
+        ('find("below").value = "0.3"; find("field").value = "0";', ">0.25<"),
+    ],
+)
+def test_a_browser_finds_rows_in_blocks_that_are_closed(act: str, shown: str, tmp_path: Path) -> None:
+    found = drawn(hostile().replace("choose();\n\n</script>", f"{act} choose();\n</script>"), tmp_path)
+    assert found.count('class="row"') == 1 and shown in found and ">1 row<" in found
 
 
 @pytest.mark.long

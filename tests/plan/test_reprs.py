@@ -31,7 +31,10 @@ def plan_named(name: str, mode: Mode = Mode.STRICT) -> Plan:
 
 
 def test_a_program_prints_its_file_and_what_it_declares() -> None:
-    assert repr(PROGRAM) == "<Program shop.pasta: templates product, note; type Size>"
+    assert repr(PROGRAM) == (
+        "<Program shop.pasta: templates product, note; type Size\n"
+        " product(title, each review), JSON with brand, size, headline\n note(), text with name, words>"
+    )
 
 
 def test_a_template_prints_its_inputs_and_what_is_decoded() -> None:

@@ -46,3 +46,12 @@ def test_a_notebook_shows_the_answer_in_the_colours_of_its_branches() -> None:
     shown = result._repr_html_()
     assert shown.count("background:hsl(") == sum(not one.is_forced for one in result.answers[0].stretches)
     assert 'title="a"' in shown and "<script" not in shown
+
+
+def test_a_trace_and_its_usage_are_a_few_lines() -> None:
+    result = run()
+    trace = f"<Trace of {result.trace.passes} passes: "
+    assert repr(result.trace).startswith(trace) and "\n main, a" in repr(result.trace) and len(repr(result.trace)) < 200
+    assert f"tokens in {result.usage.forward_passes} passes" in repr(result.usage) and "repair" not in repr(
+        result.usage
+    )
