@@ -14,6 +14,7 @@ from pastalang.grammar import nodes
 from pastalang.graphs import find_cycle
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.values.fit import find_mismatches
 
 MAX_SHOWN = 12  # fields of a circle that a message names
 
@@ -136,7 +137,15 @@ class ObjectBuilder:
     def _default(self, node: nodes.FieldNode, type: t.Type) -> t.Default | None:
         if node.default is None:
             return None
-        return check_default(node.default, type, self.types, self.report, what=f'the default of "{node.key.text}"')
+        what = f'the default of "{node.key.text}"'
+        if not (isinstance(node.default, nodes.PathValue) and node.default.text == "absent"):
+            return check_default(node.default, type, self.types, self.report, what=what)
+        if find_mismatches(type, None, self.types):
+            why = "the model writes null for a key that is left out"
+            self.report.add(
+                "wrong-default", f"{what} does not fit its type", node.default.span, message=why, help="add `| null`"
+            )
+        return t.ABSENT
 
     # ── order ────────────────────────────────────────────────────────────────────────────────────────────
 

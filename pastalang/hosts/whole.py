@@ -16,7 +16,8 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, judge
 from pastalang.runtime.result import Answer
-from pastalang.values.fit import read, to_python
+from pastalang.values.absent import absent_in, without_cuts
+from pastalang.values.fit import read, to_python, without_absent
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.paths import Mismatch, path_text
 from pastalang.values.quotes import no_texts, quotable_texts
@@ -84,7 +85,8 @@ class Chats:
         misfits = rejected = 0
         while True:
             reading = read(text, output, types, sources=sources)
-            checked = _Checked(parse_json(text) if reading.fits else None, reading.mismatches)
+            written = without_absent(output, parse_json(text), types) if reading.fits else None
+            checked = _Checked(written, reading.mismatches)
             model, objections = judge(checked, None if policy is None else policy.model)
             if reading.mismatches:
                 misfits += 1
@@ -96,7 +98,9 @@ class Chats:
             else:
                 rejected += 1
             text = await chat.again(text, objections)
-        answer = Answer(to_python(output, reading.value, types), text, (), exact=reading.value)
+        text = without_cuts(text, absent_in(text, output, types))
+        exact = without_absent(output, reading.value, types)
+        answer = Answer(to_python(output, reading.value, types), text, (), exact=exact)
         return WholeAnswer(answer, model, objections, chat.requests, chat.prompt, chat.written, chat.cached)
 
 

@@ -183,9 +183,16 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A value for a key that may be left out when an object is *read*; decoding always writes the key."""
+    """A value for a key that may be left out when an object is *read*; decoding always writes the key.
+
+    `is_absent`: the value is null and means that the key is left out. The answer that a caller gets is without the key.
+    """
 
     json: str  # the value as JSON text, so that it stays hashable and exact
+    is_absent: bool = False
+
+
+ABSENT: Final = Default("null", is_absent=True)
 
 
 @dataclass(frozen=True, slots=True)

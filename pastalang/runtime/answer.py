@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pastalang.plan.plan import Form, Value
+from pastalang.plan.plan import Form, Plan, Value
 from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, draws_averaged
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
@@ -23,8 +23,9 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenText,
     WrittenValue,
 )
+from pastalang.values.absent import Cut, absent_in, moved, without_cuts
 from pastalang.values.describe import counted
-from pastalang.values.fit import find_mismatches, read, to_plain, to_python
+from pastalang.values.fit import find_mismatches, read, to_plain, to_python, without_absent
 from pastalang.values.json import JsonValue, NotJson, Place, json_at, parse_json, spell_json
 from pastalang.values.paths import WHOLE, Mismatch, is_inside, path_text, place_of
 
@@ -86,7 +87,33 @@ def layout_of(document: Author) -> Layout:
         tuple(page.truncations),
     )  # fmt: skip
     written = None if output is None else _as_json(text)
+    if output is not None and not mismatches:
+        written = without_absent(output, written, types)
     return Layout(answer, written, tuple(page.written_fields), tuple(page.written_branches), mismatches)
+
+
+def as_callers_see_it(answer: Answer, plan: Plan) -> Answer:
+    """The answer without the keys that are left out. A field that is one has the text null, and stands nowhere."""
+    types = dict(plan.types)
+    cuts = [] if plan.output is None else absent_in(answer.text, plan.output, types)
+    if not cuts:
+        return answer
+    assert plan.output is not None
+    stretches, at = [], 0
+    for one in answer.stretches:
+        if left := without_cuts(one.text, cuts, at):
+            stretches.append(replace(one, text=left))
+        at += len(one.text)
+    text = without_cuts(answer.text, cuts)
+    fields = tuple(_moved(field, text, cuts) for field in answer.fields)
+    exact = without_absent(plan.output, answer.exact, types)
+    return replace(answer, text=text, fields=fields, stretches=tuple(stretches), exact=exact)
+
+
+def _moved(field: FieldResult, text: str, cuts: list[Cut]) -> FieldResult:
+    start, end = (moved(place, cuts) for place in field.span)
+    is_left_out = start == end
+    return replace(field, span=(start, end), text=field.text if is_left_out else text[start:end])
 
 
 def latest(branch: Author) -> Author:
@@ -254,6 +281,7 @@ class _LayoutBuilder:
             reading = read(written, type, self._types, sources=sources)
             exact = reading.value if reading.fits else _as_json(written)
             python = to_python(type, exact, self._types) if reading.fits else to_plain(exact)
+            exact = without_absent(type, exact, self._types) if reading.fits else exact
             begun.into[last_name(begun.value.field)] = _Value(python, exact)
 
     def _text_with_threads(self, field: Field, branch: Author, into: dict[str, Any]) -> _Value:
@@ -283,7 +311,8 @@ class _LayoutBuilder:
         sources = sources_of(branch, field.items)
         reading = read(field.text, field.type, self._types, quoted=is_json, sources=sources)
         if reading.fits:
-            return _Value(to_python(field.type, reading.value, self._types), reading.value)
+            exact = without_absent(field.type, reading.value, self._types)
+            return _Value(to_python(field.type, reading.value, self._types), exact)
         value = _as_json(field.text) if is_json else field.text
         return _Value(to_plain(value), value)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
-from pastalang.runtime.answer import answers_of
+from pastalang.runtime.answer import answers_of, as_callers_see_it
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
@@ -37,6 +37,7 @@ def outcome_of(
     if review is not None:
         pairs = zip(answers, review.models, strict=True)
         answers = tuple(one if model is None else replace(one, value=model) for one, model in pairs)
+    answers = tuple(as_callers_see_it(one, request.plan) for one in answers)
     result = Result(answers, is_stacked, usage, trace_of(request), problems, _prompt_of(request))
     if review is not None and problems and not review.policy.keep_invalid:
         return Invalid(problems, plan=request.plan, result=result)

@@ -17,6 +17,8 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
     WrittenText,
 )
+from pastalang.values.absent import certain_text
+from pastalang.values.fit import may_leave_out
 
 _HALF_ESCAPE = r"\\(?:u[0-9a-fA-F]{0,3})?"
 _OPEN_ESCAPE = re.compile(rf"(?:\\u[dD][89abAB][0-9a-fA-F]{{2}})?(?:{_HALF_ESCAPE})?\Z")
@@ -40,7 +42,12 @@ def text_so_far(request: RequestState) -> str:
             parts.append(part)
     except _Open:
         pass
-    return "".join(parts)
+    plan = request.plan
+    if plan.output is None:
+        return "".join(parts)
+    if any(one.each for one in plan.inputs) and may_leave_out(plan.output, dict(plan.types)):
+        return ""  # where one document ends and the next begins is known at the end
+    return certain_text("".join(parts), plan.output, dict(plan.types))
 
 
 def _branch(branch: BranchState) -> Iterator[str]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 from pastalang import limits
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
-from pastalang.program.visit import NO_TYPES, flat_arms, json_kinds
+from pastalang.program.visit import NO_TYPES, flat_arms, json_kinds, walk
 from pastalang.values import patterns
 from pastalang.values.describe import counted, describe
 from pastalang.values.json import JsonValue, NotJson, decimal_text, kind_of, parse_json, same_json, spell, write_json
@@ -83,7 +83,8 @@ def to_python(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_T
         case t.Map(value=item) if isinstance(value, dict):
             return {key: to_python(item, part, types) for key, part in value.items()}
         case t.Object(fields=fields) if isinstance(value, dict):
-            return {field.key: to_python(field.type, value[field.key], types) for field in fields}
+            kept = [field for field in fields if not is_absent(field, value.get(field.key))]
+            return {field.key: to_python(field.type, value[field.key], types) for field in kept}
         case t.Union(arms=arms):
             fitting = next((arm for arm in arms if not find_mismatches(arm, value, types)), None)
             return to_plain(value) if fitting is None else to_python(fitting, value, types)
@@ -91,6 +92,48 @@ def to_python(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_T
             return to_python(types[name], value, types)
         case _:
             return to_plain(value)
+
+
+def is_absent(field: t.Field, value: JsonValue) -> bool:
+    """Whether the value of the key means that it is left out."""
+    return value is None and field.default is not None and field.default.is_absent
+
+
+def may_leave_out(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> bool:
+    """Whether a value of the type may lack a key that the model writes."""
+    return any(_has_absent(one) for one in (type, *types.values()))
+
+
+@lru_cache(maxsize=1024)
+def _has_absent(type: t.Type) -> bool:
+    objects = (part for _, part in walk(type) if isinstance(part, t.Object))
+    return any(one.default is not None and one.default.is_absent for each in objects for one in each.fields)
+
+
+def without_absent(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_TYPES) -> JsonValue:
+    """The value without the keys whose null means that they are left out."""
+    return _without(type, value, types) if may_leave_out(type, types) else value
+
+
+def _without(type: t.Type, value: JsonValue, types: Mapping[str, t.Type]) -> JsonValue:
+    match type:
+        case t.Array(item=item) if isinstance(value, list):
+            return [_without(item, part, types) for part in value]
+        case t.Tuple(items=items) if isinstance(value, list) and len(items) == len(value):
+            return [_without(item, part, types) for item, part in zip(items, value, strict=True)]
+        case t.Map(value=item) if isinstance(value, dict):
+            return {key: _without(item, part, types) for key, part in value.items()}
+        case t.Object(fields=fields) if isinstance(value, dict):
+            known = {one.key: one for one in fields}
+            kept = {key: part for key, part in value.items() if key not in known or not is_absent(known[key], part)}
+            return {key: _without(known[key].type, part, types) if key in known else part for key, part in kept.items()}
+        case t.Union(arms=arms) if isinstance(value, list | dict):
+            fitting = next((arm for arm in arms if not find_mismatches(arm, value, types)), None)
+            return value if fitting is None else _without(fitting, value, types)
+        case t.Named(name=name):
+            return _without(types[name], value, types)
+        case _:
+            return value
 
 
 def to_plain(value: JsonValue) -> Any:

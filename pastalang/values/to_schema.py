@@ -87,10 +87,10 @@ class _Writer:
         }
 
     def property(self, place: t.Field) -> Document:
-        schema = self.schema(place.type)
+        schema = self.schema(_without_null(place))
         if place.description:
             schema = {**schema, "description": place.description}
-        if place.default is not None:
+        if place.default is not None and not place.default.is_absent:
             schema = {**schema, "default": parse_json(place.default.json)}
         return schema
 
@@ -113,6 +113,14 @@ class _Writer:
         if text not in self.embedded:
             self.embedded.append(text)
         return {"$id": f"urn:pasta:schema:{self.embedded.index(text)}", **document}
+
+
+def _without_null(place: t.Field) -> t.Type:
+    """The type of a key, whose null is no value if it means that the key is left out."""
+    if place.default is None or not place.default.is_absent or not isinstance(place.type, t.Union):
+        return place.type
+    arms = tuple(arm for arm in place.type.arms if arm != t.Null())
+    return arms[0] if len(arms) == 1 else t.Union(arms, place.type.discriminator)
 
 
 def _scalar(type: t.Type) -> Document:

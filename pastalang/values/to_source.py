@@ -155,7 +155,7 @@ class _Writer:
             key=_key(place.key),
             name=None if place.name is None else _name(place.name),
             type=self.node(place.type),
-            default=None if place.default is None else value_node(parse_json(place.default.json)),
+            default=_default(place.default),
             after=tuple(map(_key, place.after)),
             sampling=() if place.sampling is None else _sampling(place.sampling),
             description=nodes.StringValue(place.description, _NOWHERE) if place.description else None,
@@ -189,6 +189,12 @@ def _is_large(type: t.Type) -> bool:
     if isinstance(type, t.Schema):
         return len(type.document) > _SHARED_TEXT
     return sum(1 for _ in islice(walk(type), _SHARED_PARTS)) == _SHARED_PARTS
+
+
+def _default(default: t.Default | None) -> nodes.Value | None:
+    if default is None:
+        return None
+    return nodes.PathValue((_name("absent"),), _NOWHERE) if default.is_absent else value_node(parse_json(default.json))
 
 
 def value_node(value: JsonValue) -> nodes.Value:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NotRequired
 
 import jsonschema
 import pytest
+from pydantic import BaseModel, ConfigDict, model_validator
+from typing_extensions import TypedDict
 
 import pastalang
 from tests.api.engines import WARM, hashing, json_program, writing
@@ -36,6 +38,13 @@ SCHEMAS: dict[str, Any] = {
         "type": "object", "propertyNames": {"pattern": "^[a-z]{1,3}$"}, "additionalProperties": {"type": "boolean"},
         "minProperties": 1, "maxProperties": 2,
     },
+    "left out": {
+        "type": "object", "additionalProperties": False, "required": ["a"], "properties": {
+            "b": {"type": "integer"}, "a": {"type": "array", "minItems": 2, "maxItems": 2, "items": {
+                "type": "object", "properties": {"c": {"enum": ["x", "y"]}}, "additionalProperties": False,
+            }}, "d": {"type": "string", "maxLength": 3}, "e": {"type": ["boolean", "null"]},
+        },
+    },
     "optional": {"properties": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}, "required": ["a"]},
     "reference": {"$ref": "#/$defs/tree", "$defs": {"tree": {
         "type": "object", "properties": {"left": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}},
@@ -60,6 +69,41 @@ def test_a_schema_survives_the_way_through_a_program(name: str) -> None:
     again = json.loads(json.dumps(pastalang.schema_of(program), default=float))
     result = hashing(1).run(program, text="Go.", sampling=WARM, on_truncated="keep")
     jsonschema.Draft202012Validator(again).validate(json.loads(result.text))
+
+
+class Sized(TypedDict):
+    c: bool
+    b: NotRequired[int]
+
+
+def test_a_key_that_is_not_given_is_left_out(tmp_path: Any) -> None:
+    """In the value, in the text, and for the validator; a field says how sure the model was."""
+    program = pastalang.from_schema(json.dumps(SCHEMAS["left out"]))
+    answers = {'"b": ': "null", '"c": ': "null", '"d": ': "null", '"e": ': "null"}
+    engine = writing(answers)
+    seen: list[Any] = []
+
+    class Any_(BaseModel):
+        model_config = ConfigDict(extra="allow")
+
+        @model_validator(mode="before")
+        @classmethod
+        def see(cls, given: Any) -> Any:
+            seen.append(given)
+            return given
+
+    for mode in ("strict", "sequential"):
+        result = engine.run(program, text="Go.", model=Any_, mode=mode, on_truncated="keep")
+        assert json.loads(result.text) == seen[-1] == result.exact == {"a": [{}, {}], "e": None}
+        assert result.text == "".join(one.text for answer in result.answers for one in answer.stretches)
+        places = {field.where: result.text[slice(*field.span)] for field in result.fields}
+        assert places["b"] == places["d"] == "" and places["e"] == "null" and result.field("b").confidence > 0
+    assert engine.run(program, text="Go.").value == {"a": [{}, {}], "e": None}
+    assert writing({'"b": ': "null", '"c": ': "true"}).extract(Sized, "Go.") == {"c": True}
+    assert '"b"' not in str(pastalang.schema_of(program)["required"])
+    (tmp_path / "t.pasta").write_text("template t()\nassistant json { b: integer = absent, c: boolean }\n", "utf-8")
+    with pytest.raises(pastalang.PastaError, match="the model writes null for a key that is left out"):
+        pastalang.load(tmp_path / "t.pasta")
 
 
 def test_a_schema_can_stand_in_a_program(tmp_path: Any) -> None:

@@ -87,7 +87,7 @@ def test_what_a_type_is_narrower_in_is_noted() -> None:
         "#/properties/b: `x-mine` is not a keyword of JSON Schema and is ignored",
         "#/properties/b: the schema has no `type`; string is assumed from its keywords",
         "#/properties/b: the format colour is not known and is ignored",
-        "#/properties/b: the key is optional in the schema; it is always written and read",
+        "#/properties/b: the key is optional in the schema; it is left out where the model writes null",
     ]
 
 

@@ -361,7 +361,10 @@ class _Conversion:
         type = self.convert(place["schema"], site, here)
         default = self.default(place["schema"], type, here)
         if default is None and place["type"] == "typed-dict-field" and place.get("required") is False:
-            self.notes.append(Note(Mismatch(here, "").where, "the key may be left out, but is always written"))
+            if not isinstance(type, t.Literal) and find_mismatches(type, None, {**self.types, **self.unfinished()}):
+                type, default = union([type, t.Null()]), t.ABSENT
+            else:
+                self.notes.append(Note(Mismatch(here, "").where, "the key may be left out, but is always written"))
         return t.Field(
             key=key, type=type, name=name if name != key else None,
             description=field_description(cls, name, place), default=default,

@@ -1,9 +1,8 @@
 """Imports a JSON Schema document as a hole type.
 
 The type may be *narrower* than the schema, never wider: the schema accepts every value that the type lets a model
-write. Where the type is narrower, a note says so: optional keys are always written, keys without a name never. A part
-that only a grammar engine can enforce becomes an opaque `schema(...)` hole. Any other keyword is refused with its
-JSON pointer.
+write. Where the type is narrower, a note says so: keys without a name are never written. A part that only a grammar
+engine can enforce becomes an opaque `schema(...)` hole. Any other keyword is refused with its JSON pointer.
 """
 
 from __future__ import annotations
@@ -372,8 +371,18 @@ class _Conversion:
             else:
                 default = t.Default(write_json(schema["default"]))
         elif not is_required:
-            self.note(here, "the key is optional in the schema; it is always written and read")
+            type, default = self.optional(type, here)
         return t.Field(key, type, description=about if isinstance(about, str) else None, default=default)
+
+    def optional(self, type: t.Type, here: str) -> tuple[t.Type, t.Default | None]:
+        """A key that may be left out is null in what the model writes, unless it has only one value or may be null."""
+        unfinished = {name: t.Anything() for name in self.pointers if name not in self.types}
+        if isinstance(type, t.Literal) or not find_mismatches(type, None, {**self.types, **unfinished}):
+            self.note(here, "the key is optional in the schema; it is always written and read")
+            return type, None
+        self.note(here, "the key is optional in the schema; it is left out where the model writes null")
+        arms = (*(type.arms if isinstance(type, t.Union) else (type,)), t.Null())
+        return t.Union(arms, find_discriminator(arms)), t.ABSENT
 
     def map(self, schema: Keywords, pointer: str) -> t.Type:
         minimum, maximum = _length(schema, "minProperties") or 0, _length(schema, "maxProperties")

@@ -165,7 +165,7 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "maxItems": "`[T](max=...)`",
         "uniqueItems": "`[T](unique=true)`; checked inside a part that becomes one hole",
         "properties": "the fields of an object",
-        "required": "every key is written; one that may be left out is noted",
+        "required": "a key that may be left out is null in what the model writes, and cut from the answer",
         "additionalProperties": "`false` for objects, a schema for maps; other keys are never written",
         "patternProperties": "`{/pattern/: T}` if it is the only keyword; otherwise one hole",
         "propertyNames": "the pattern of a map's keys, or the keys themselves; otherwise checked",
