@@ -35,7 +35,9 @@ if _TYPE_CHECKING:
     from pastalang.errors import RuntimeFailure as RuntimeFailure
     from pastalang.errors import TruncationWarning as TruncationWarning
     from pastalang.extraction import aextract as aextract
+    from pastalang.extraction import astream_model as astream_model
     from pastalang.extraction import extract as extract
+    from pastalang.extraction import stream_model as stream_model
     from pastalang.hosts.engine import RemoteEngine as RemoteEngine
     from pastalang.hosts.errors import HostError as HostError
     from pastalang.hosts.errors import Unsupported as Unsupported
@@ -74,6 +76,7 @@ if _TYPE_CHECKING:
     from pastalang.runtime.events import FieldStarted as FieldStarted
     from pastalang.runtime.events import Joined as Joined
     from pastalang.runtime.events import TextDelta as TextDelta
+    from pastalang.runtime.partial_model import Partial as Partial
     from pastalang.runtime.result import Answer as Answer
     from pastalang.runtime.result import Extraction as Extraction
     from pastalang.runtime.result import Invalid as Invalid
@@ -97,7 +100,10 @@ _HOMES = {
     "aextract_many": "pastalang.bulk.many",
     "extract_many": "pastalang.bulk.many",
     "aextract": "pastalang.extraction",
+    "astream_model": "pastalang.extraction",
     "extract": "pastalang.extraction",
+    "stream_model": "pastalang.extraction",
+    "Partial": "pastalang.runtime.partial_model",
     "from_model": "pastalang.interop",
     "from_outlines": "pastalang.interop",
     "from_schema": "pastalang.interop",

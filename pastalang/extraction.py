@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
 
@@ -14,6 +16,7 @@ from pastalang.runtime.call import EXTRACT_DEFAULTS, ExtractOptions, shows_optio
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.models.choice import default_model
 from pastalang.runtime.models.source import DTypeName, check_source, is_address, is_local
+from pastalang.runtime.partial_model import Partial, check_streamed
 from pastalang.runtime.question import question_of
 from pastalang.runtime.result import Extraction
 from pastalang.values.pydantic.from_core import is_type, name_of_type
@@ -79,6 +82,31 @@ async def aextract(type: Any, text: str, *, model: LanguageModel = None, details
     question = question_of(type, text, {**options, "details": details})
     engine = await asyncio.to_thread(engine_for, model)
     return await engine.aask(question)
+
+
+@shows_options(EXTRACT_DEFAULTS, ExtractOptions)
+def stream_model(type: type[T], text: str, *, model: LanguageModel = None, **options: Any) -> Iterator[Partial[T]]:
+    """Read a text as `extract` does, and yield a `Partial` of the value whenever a field is done.
+
+        for partial in pastalang.stream_model(Coffee, "Norvika Coffee, Dark Roast, 12 oz"):
+            print(partial.value.roast)  # None until it is done
+
+    The last one has the value of the type as `final`.
+    """
+    check_streamed(question_of(type, text, options))  # a mistake is told before a model is loaded
+    return engine_for(model).stream_model(type, text, **options)
+
+
+@shows_options(EXTRACT_DEFAULTS, ExtractOptions)
+async def astream_model(
+    type: type[T], text: str, *, model: LanguageModel = None, **options: Any
+) -> AsyncGenerator[Partial[T], None]:
+    """`stream_model` for asyncio: `async for partial in pastalang.astream_model(Coffee, text)`."""
+    check_streamed(question_of(type, text, options))
+    engine = await asyncio.to_thread(engine_for, model)
+    async with aclosing(engine.astream_model(type, text, **options)) as found:
+        async for partial in found:
+            yield partial
 
 
 def engine_for(model: LanguageModel) -> AnyEngine:

@@ -58,6 +58,7 @@ from pastalang.runtime.errors import BadInputs, Problem, RunError
 from pastalang.runtime.events import Done, Event, Failed, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.inputs import roles_of as roles_of_history
+from pastalang.runtime.partial_model import Partial, apartials, check_streamed, partials
 from pastalang.runtime.plan_cache import Plans, Runnable
 from pastalang.runtime.question import Question, question_of
 from pastalang.runtime.repair.policy import Policy, policy_for
@@ -213,6 +214,19 @@ class RemoteEngine:
     async def aextract(self, type: Any, text: str, **options: Any) -> Any:
         """`extract` for asyncio."""
         return await self.aask(question_of(type, text, options))
+
+    def stream_model(self, type: Any, text: str, **options: Any) -> Iterator[Partial[Any]]:
+        """Yield what there is of the value whenever a field is done; see `Engine.stream_model`."""
+        question = check_streamed(question_of(type, text, options))
+        return partials(
+            question, self.stream(question.program, question.inputs, model=question.type, **question.options)
+        )
+
+    def astream_model(self, type: Any, text: str, **options: Any) -> AsyncGenerator[Partial[Any], None]:
+        """`stream_model` for asyncio."""
+        question = check_streamed(question_of(type, text, options))
+        events = self.astream(question.program, question.inputs, model=question.type, **question.options)
+        return apartials(question, events)
 
     def ask(self, question: Question) -> Any:
         """The answer to a question of `extract`. Raises `Unsupported` for one about windows."""

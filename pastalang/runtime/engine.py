@@ -67,6 +67,7 @@ from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.source import OWN, Adapter
 from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_overrun, check_threads
 from pastalang.runtime.outcome import outcome_of
+from pastalang.runtime.partial_model import Partial, apartials, check_streamed, partials
 from pastalang.runtime.plan_cache import PlanCache, Runnable
 from pastalang.runtime.question import Question, question_of
 from pastalang.runtime.repair.policy import Policy, policy_for
@@ -469,6 +470,27 @@ class Engine:
     async def aextract(self, type: Any, text: str, *, details: bool = False, **options: Any) -> Any:
         """`extract` for asyncio: concurrent calls share forward passes."""
         return await self.aask(question_of(type, text, {**options, "details": details}))
+
+    @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
+    def stream_model(self, type: type[M], text: str, **options: Any) -> Iterator[Partial[M]]:
+        """Read a text as `extract` does, and yield a `Partial` of the value whenever a field is done.
+
+            for partial in engine.stream_model(Invoice, text):
+                print(partial.value.total)  # None until it is done
+
+        The last one has the value of the type as `final`. The run begins with the first that is taken, and closing the
+        iterator cancels it. Raises what `extract` raises.
+        """
+        question = check_streamed(question_of(type, text, options))
+        inputs = question.inputs_for(self.trained_for)
+        return partials(question, self.stream(question.program, inputs, model=question.type, **question.options))
+
+    @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
+    def astream_model(self, type: type[M], text: str, **options: Any) -> AsyncGenerator[Partial[M], None]:
+        """`stream_model` for asyncio."""
+        question = check_streamed(question_of(type, text, options))
+        inputs = question.inputs_for(self.trained_for)
+        return apartials(question, self.astream(question.program, inputs, model=question.type, **question.options))
 
     def ask(self, question: Question) -> Any:
         """Run a call of `extract` that has been checked."""

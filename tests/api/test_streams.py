@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from contextlib import aclosing
-from typing import Any
+from datetime import date
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import BaseModel, Field
 
 import pastalang
 from pastalang import Done, Failed, FieldDone, FieldStarted, Joined, TextDelta
@@ -112,3 +115,42 @@ def test_leaving_an_asynchronous_stream_cancels_the_run() -> None:
         return (await engine.arun(PRODUCT, seed=2, **WARMLY)).text
 
     assert asyncio.run(leave()) == hashing(1).run(PRODUCT, seed=2, **WARMLY).text
+
+
+class Line(BaseModel):
+    name: Annotated[str, Field(alias="line name", min_length=1), pastalang.Tokens(6)]
+    sold: date | None
+
+
+class Bill(BaseModel):
+    lines: Annotated[list[Line], Field(min_length=1, max_length=3)]
+    shop: Line | None
+    kind: Literal["bill", "note"]
+
+
+def test_a_model_grows_field_by_field_to_what_extract_returns() -> None:
+    for seed in range(6):
+        with warnings.catch_warnings(action="ignore"):
+            *growing, last = hashing(seed).stream_model(Bill, "A lamp.", sampling=WARM)
+            whole = hashing(seed).extract(Bill, "A lamp.", sampling=WARM)
+        assert last.final == whole and growing and all(one.final is None for one in growing)
+        assert [len(one.done) for one in growing] == list(range(1, len(growing) + 1)) and last.done == growing[-1].done
+        assert last.value.model_dump(by_alias=True) == whole.model_dump(by_alias=True)
+        assert type(last.value).__name__ == "PartialBill" and any(None in dict(one.value).values() for one in growing)
+        kinds = {one.value.kind for one in growing if "kind" not in one.done}
+        assert kinds <= {None} and all(one.value.kind == whole.kind for one in growing if "kind" in one.done)
+
+
+def test_a_value_that_is_no_model_grows_as_json_and_so_does_one_for_asyncio() -> None:
+    async def lists() -> list[Any]:
+        found = pastalang.astream_model(list[Line], "A lamp.", model=hashing(1), on_truncated="keep", mode="sequential")
+        return [one async for one in found]
+
+    *growing, last = asyncio.run(lists())
+    assert last.final == hashing(1).extract(list[Line], "A lamp.", on_truncated="keep", mode="sequential")
+    assert last.value == [one.model_dump(mode="json", by_alias=True) for one in last.final]
+    assert [sum(len(item) for item in one.value) for one in growing] == list(range(1, len(growing) + 1))
+    with pytest.raises(pastalang.BadInputs, match="read in windows"):
+        pastalang.stream_model(Bill, "A lamp.", window=8)
+    with pytest.raises(pastalang.TooLong):
+        list(hashing(max_position=20).stream_model(Bill, "A lamp."))

@@ -20,11 +20,11 @@ def test_the_public_names_are_these_and_can_be_used() -> None:
     names = """
     After Answer BadInputs BadList Cancelled DeadEnd Diagnostic Done Engine Event Extraction Failed FieldAgain
     FieldDone FieldResult FieldStarted FileError HostError InputError Invalid Joined Limits LoadError Mode
-    NotExpressible NotFiniteLogits OutOfMemory PastaError Plan PlanError Problem Program ProgramError RemoteEngine
-    Result RunError RuntimeFailure Sampling Sequential TextDelta Tokens TooLong Trace Truncated Truncation
-    TruncationWarning Unsupported Usage ValidatorFailed Verbatim WrongMode aextract aextract_many build_plan
-    check_path check_source compile connect extract extract_many from_model from_outlines from_schema load model_of
-    schema_of
+    NotExpressible NotFiniteLogits OutOfMemory Partial PastaError Plan PlanError Problem Program ProgramError
+    RemoteEngine Result RunError RuntimeFailure Sampling Sequential TextDelta Tokens TooLong Trace Truncated
+    Truncation TruncationWarning Unsupported Usage ValidatorFailed Verbatim WrongMode aextract aextract_many
+    astream_model build_plan check_path check_source compile connect extract extract_many from_model from_outlines
+    from_schema load model_of schema_of stream_model
     """
     assert sorted(pastalang.__all__) == names.split()
     assert all(getattr(pastalang, name) is not None for name in pastalang.__all__)

@@ -38,6 +38,8 @@ def extracts(engine: Engine, text: str) -> None:
     answer: Literal["yes", "no"] = engine.extract(Literal["yes", "no"], text)
     print(one_of_two, answer)
     assert_type(next(pastalang.extract_many(Invoice, [text], in_flight=4)), Extraction[Invoice | None])
+    for partial in engine.stream_model(Invoice, text):
+        assert_type(partial.final, Invoice | None)
     engine.extract(Invoice, text, details=True).value.number.upper()
     engine.extract(Invoice, text, instrutions="All.")  # type: ignore[call-overload]
     engine.extract(Invoice, text, temperature=0.5)  # type: ignore[call-overload]
