@@ -49,6 +49,7 @@ from pastalang.runtime.quotations import QuotingHole, quoting_holes
 from pastalang.runtime.scheduler.scope import elements_of, names_here, sources_of
 from pastalang.runtime.scheduler.transcript import (
     Field,
+    FieldDecoding,
     Written,
     WrittenBranch,
     WrittenField,
@@ -390,14 +391,14 @@ class PlanRun:
     async def _fill(self, branch: HostBranch, hole: Hole) -> None:
         items = branch.cursor.items
         found = Field(
-            hole.field, hole.type, hole.form, hole.span, branch.name, items, limit=hole.max_tokens,
+            hole.field, hole.type, hole.form, hole.span, branch.name, items, FieldDecoding(hole.max_tokens),
             on_truncated=hole.sampling.on_truncated or self.base.on_truncated,
         )  # fmt: skip
         branch.here.append(WrittenField(found))
         self._report(FieldStarted(found.path, items))
         reply, text, was_cut = await self._value(branch, hole, sources_of(branch, items))
         found.text, found.truncated, found.is_done = text, was_cut, True
-        found.log_probabilities = [math.nan if reply.log_probability is None else reply.log_probability]
+        found.decoding.log_probabilities = [math.nan if reply.log_probability is None else reply.log_probability]
         branch.path.own.write(text)
         self._report(TextDelta(found.path, items, text))
         self._report(FieldDone(found.path, items, text, was_cut))

@@ -227,7 +227,7 @@ class _LayoutBuilder:
         if became == "null" and not is_nullable:
             became = "raise"
         where = place_of(field.path, field.items)
-        self.truncations.append(Truncation(field.path, where, field.limit, "token", became))
+        self.truncations.append(Truncation(field.path, where, field.decoding.limit, "token", became))
         return became == "null"
 
     def _field(self, field: Field, branch: Author, into: dict[str, Any]) -> None:
@@ -239,7 +239,7 @@ class _LayoutBuilder:
         elif is_cut:
             self._text("null", branch, is_forced=False)
             value = _Value(None, None)
-            problem = f"cut at its limit of {counted(field.limit, 'token')}, as {field.text}"
+            problem = f"cut at its limit of {counted(field.decoding.limit, 'token')}, as {field.text}"
         else:
             self._text(field.text, branch, is_forced=False)
             value = self._value(field, branch)
@@ -247,6 +247,7 @@ class _LayoutBuilder:
         if field.is_auto and field.form is Form.JSON and not field.is_thread:
             text, place = f'"{text}"', Place(start - 1, self._length + 1)  # known text has its quotes
         self.written_fields.append((field, place))
+        decoding, details = field.decoding, field.decoding.details
         self.fields.insert(
             before,
             FieldResult(
@@ -254,14 +255,14 @@ class _LayoutBuilder:
                 field.items,
                 text,
                 value.value,
-                tuple(field.tokens),
-                tuple(field.log_probabilities),
+                tuple(decoding.tokens),
+                tuple(decoding.log_probabilities),
                 field.truncated,
                 (place.start, place.end),
                 self._request.decoded[field.path, field.items],
                 problem,
-                None if field.details is None else tuple(field.details.masked_probability),
-                None if field.details is None else _options(field.details),
+                None if details is None else tuple(details.masked_probability),
+                None if details is None else _options(details),
                 self._quotations(field, branch, value.exact),
                 draws_averaged(field, dict(self._request.plan.types)),
             ),

@@ -123,7 +123,7 @@ def draws_averaged(field: Field, types: Mapping[str, t.Type]) -> int:
     if not any(isinstance(arm, _TEXTS) for arm in arms_of(field.type, types)):
         return 1
     is_option = field.text in closed_texts(field.type, types, quoted=field.form is Form.JSON)
-    return 1 if is_option else max(1, field.draws)
+    return 1 if is_option else max(1, field.decoding.draws)
 
 
 def shown_confidence(confidence: float) -> str:

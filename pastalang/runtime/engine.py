@@ -570,8 +570,8 @@ class Engine:
     def outcome_of(self, request: RequestState) -> Result | PastaError:
         """The result of a request that is over, or its error."""
         outcome = outcome_of(request, self.encoder, chunk=self.limits.chunk, check_passes=self.checks_passes)
-        seconds = request.ended_at - request.started_at if request.started_at else 0.0
-        report_outcome(request.number, request.plan, outcome, seconds, self.on_request)
+        number, seconds = request.options.number, request.schedule.seconds
+        report_outcome(number, request.plan, outcome, seconds, self.on_request)
         return outcome
 
     # ── what callers get ─────────────────────────────────────────────────────────────────────────────────

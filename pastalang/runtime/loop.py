@@ -67,7 +67,7 @@ class Loop:
     def submit(self, request: RequestState) -> None:
 
         def submit(change: _Change) -> None:
-            request.started_at = time.perf_counter()
+            request.schedule.started_at = time.perf_counter()
             self.scheduler.submit(request)
 
         self._change(submit)
@@ -178,7 +178,7 @@ class Loop:
         outcomes = self._sampler.sample(chosen, [ask for _, ask in asked])
         for (one, _), row in zip(asked, chosen, strict=True):
             request = one.branch.request
-            if request.details and not request.is_over:
+            if request.options.details and not request.is_over:
                 with self.scheduler.failing(request):
                     note_details(one.branch, row)
         return list(zip((one for one, _ in asked), outcomes, strict=True))

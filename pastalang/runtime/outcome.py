@@ -31,7 +31,7 @@ def outcome_of(
         review = request.reviewer if isinstance(request.reviewer, Review) else None
         problems = () if review is None else review.problems
         answers, is_stacked = answers_of(request, may_be_wrong=bool(problems))
-        usage = _usage(request, answers, encoder, chunk, check_passes=check_passes or request.details)
+        usage = _usage(request, answers, encoder, chunk, check_passes=check_passes or request.options.details)
     except RunError as problem:
         return problem
     if review is not None:
@@ -48,7 +48,8 @@ def outcome_of(
 def _usage(
     request: RequestState, answers: tuple[Answer, ...], encoder: Encoder, chunk: int | None, *, check_passes: bool
 ) -> Usage:
-    first, now = request.first_answer or request.stats, request.stats
+    counts = request.counts
+    first, now = counts.first_answer or request.stats, request.stats
     critical_path = _critical_path(request, first, chunk, check=check_passes)
     forced = sum(
         len(encoder.text(stretch.text)) for answer in answers for stretch in answer.stretches if stretch.is_forced
@@ -56,18 +57,18 @@ def _usage(
     input_tokens = _input_tokens(request)
     return Usage(
         input_tokens=input_tokens,
-        reused_tokens=request.reused_tokens,
+        reused_tokens=counts.reused_tokens,
         output_tokens=now.drawn,
         forced_tokens=_undrawn_tokens(request) - input_tokens,
-        forward_passes=request.forward_passes,
+        forward_passes=counts.forward_passes,
         critical_path=critical_path,
         theoretical_speedup=(first.drawn + forced) / max(critical_path, 1),
-        peak_cells=request.peak_cells,
-        attended_tokens=request.attended / max(now.drawn, 1),
-        seconds=request.ended_at - request.started_at,
-        repair_passes=request.forward_passes - first.forward_passes,
+        peak_cells=counts.peak_cells,
+        attended_tokens=counts.attended / max(now.drawn, 1),
+        seconds=request.schedule.seconds,
+        repair_passes=counts.forward_passes - first.forward_passes,
         repair_tokens=now.drawn - first.drawn,
-        drafted_tokens=request.drafted,
+        drafted_tokens=counts.drafted,
         confirmed_tokens=sum(len(branch.record.confirmed) for branch in request.branches),
         attempts=request.reviewer.attempts if isinstance(request.reviewer, Review) else 0,
     )
@@ -75,10 +76,10 @@ def _usage(
 
 def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | None, *, check: bool) -> int:
     """The passes that the plan asks for. A run that nothing delayed has taken exactly these."""
-    if not request.was_held_back and not check:
+    if not request.counts.was_held_back and not check:
         return first.last_draw
     planned = passes_taken(request.plan, request.run_log(chunk=chunk))
-    if not request.was_held_back and first.last_draw != planned:
+    if not request.counts.was_held_back and first.last_draw != planned:
         raise RunError(
             f"internal error: the run took {first.last_draw} passes, and its plan asks for {planned}", plan=request.plan
         )
@@ -108,7 +109,7 @@ def _kept(sequence: TokenSequence) -> list[int]:
 
 def _undrawn_tokens(request: RequestState) -> int:
     """The tokens that were fed without being drawn, those of the prompt included, whoever fed them."""
-    undrawn = request.kept_tokens
+    undrawn = request.counts.kept_tokens
     for branch in request.branches:
         fed = branch.memory.fed
         undrawn += fed - sum(one.index is not None and one.index < fed for one in branch.record.drawn)
@@ -118,7 +119,7 @@ def _undrawn_tokens(request: RequestState) -> int:
 def trace_of(request: RequestState) -> Trace:
     branches = request.branches
     return Trace(
-        passes=request.last_draw,
+        passes=request.counts.last_draw,
         lanes=tuple(_lane(branch) for branch in branches),
         fed=tuple(sorted((*_prompt(request), *(fed for one in branches for fed in _fed(one))), key=_pass_of)),
         drawn=tuple(sorted((drew for branch in branches for drew in _drawn(branch)), key=_pass_of)),
@@ -151,7 +152,7 @@ def _prompt(request: RequestState) -> Iterator[ForcedTokens]:
         return
     tokens = _kept(request.root.sequence)
     decode = request.tokens.encoder.decode
-    reused = min(request.reused_tokens, len(tokens))
+    reused = min(request.counts.reused_tokens, len(tokens))
     for part, start, was_kept in ((tokens[:reused], 0, True), (tokens[reused:], reused, False)):
         if part:
             yield ForcedTokens(ROOT_LANE, 1, decode(part), len(part), start, was_kept)

@@ -188,7 +188,7 @@ class _Run:
             sees_near=np.packbits(recording.near(), axis=1) if recording.is_windowed else None,
             taught=tuple(self._taught),
             mode=self._request.plan.mode,
-            passes=self._request.last_draw,
+            passes=self._request.counts.last_draw,
             origin=origin,
             writers=() if self._writers is None else tuple(self._writers.found),
         )

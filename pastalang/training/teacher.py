@@ -75,7 +75,7 @@ class Teacher:
     def _next(self, hole: OpenHole, target: bytes) -> int:
         """The token that the tokenizer would write next, given the value and the text that follows it."""
         spelling = self._tokens.vocabulary.spelling
-        known = b"".join(spelling[token] or b"" for token in hole.field.tokens)
+        known = b"".join(spelling[token] or b"" for token in hole.field.decoding.tokens)
         if not target.startswith(known):
             raise BadRow(f"`{hole.field.path}` has to begin with {_short(known.decode('utf-8', 'replace'))}")
         rest = target[len(known) :]
@@ -92,7 +92,7 @@ class Teacher:
     def _longest(self, hole: OpenHole, target: bytes, allowed: TokenMask) -> int | None:
         """The allowed token that writes most of the remaining text."""
         spelling = self._tokens.vocabulary.spelling
-        rest = target[len(b"".join(spelling[token] or b"" for token in hole.field.tokens)) :]
+        rest = target[len(b"".join(spelling[token] or b"" for token in hole.field.decoding.tokens)) :]
         fitting = [token for token in tokens_of(allowed).tolist() if rest.startswith(spelling[token] or b"\xff")]
         return max(fitting, key=lambda token: len(spelling[token] or b""), default=None)
 
@@ -110,9 +110,9 @@ class Teacher:
                 f"`{_name_of(field)}` takes {counted(len(tokens), 'token')} with its tags, and the limit is "
                 f"{hole.hole.max_tokens}"
             )
-        token = tokens[len(field.tokens)]
+        token = tokens[len(field.decoding.tokens)]
         if not allows(hole.allowed(), token):
-            written = self._encoder.decode(tokens[: len(field.tokens) + 1])
+            written = self._encoder.decode(tokens[: len(field.decoding.tokens) + 1])
             raise BadRow(f"`{_name_of(field)}` cannot be written with the tokens of this model, at ...{written[-40:]}")
         return token
 

@@ -65,9 +65,9 @@ class Replay:
     def cost(self, row: Row) -> Cost:
         request, fed = self._replayed(row, "off")
         with_drafts, _ = self._replayed(row, DRAFTS)
-        drawn = sum(len(branch.record.drawn) for branch in request.branches)
+        counts, drawn = request.counts, sum(len(branch.record.drawn) for branch in request.branches)
         return Cost(
-            request.last_draw, with_drafts.last_draw, drawn, request.peak_cells, fed, request.attended / drawn
+            counts.last_draw, with_drafts.counts.last_draw, drawn, counts.peak_cells, fed, counts.attended / drawn
         )  # fmt: skip
 
     def _replayed(self, row: Row, drafts: Drafts) -> tuple[RequestState, int]:

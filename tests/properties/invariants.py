@@ -134,14 +134,14 @@ def check_trace(request: RequestState, found: Result, fed: int) -> None:
     assert sum(one.tokens for one in found.trace.fed if one.was_kept) == found.usage.reused_tokens
     indexes = ((one.index, branch.memory.fed) for branch in request.branches for one in branch.record.drawn)
     drawn = sum(index is not None and index < in_memory for index, in_memory in indexes)
-    assert request.preemptions or fed == shown + drawn, "the model was fed something else than the trace shows"
+    assert request.schedule.preemptions or fed == shown + drawn, "the model was fed something else than the trace shows"
 
 
 def check_counts(data: st.DataObject, case: Case, request: RequestState, found: Result, way: Way) -> None:
     """Passes and cells are those of the plan, and what has happened is the same under every schedule."""
     run_log, usage = request.run_log(chunk=way.chunk), found.usage
     simulated = simulate(case.plan, run_log)
-    if request.was_held_back:
+    if request.counts.was_held_back:
         wanted = way.kept + sum(max(one.memory.reserved, one.memory.fed) for one in request.all_branches)
         assert way.cells is not None and wanted > way.cells, "something waited where there was room for all"
         return
@@ -161,12 +161,12 @@ def check_cost(mode: Mode, expected: Expected, request: RequestState, found: Res
     lock-step a value that is decoded again may have to wait for the last token of one that is not."""
     assert isinstance(expected, oracle.Decoded)
     usage = found.usage
-    fed = sum(branch.memory.fed for branch in request.all_branches) + request.kept_tokens
+    fed = sum(branch.memory.fed for branch in request.all_branches) + request.counts.kept_tokens
     if way.chunk is not None:
         assert fed >= expected.cost.fed, "something that is seen was not fed"
         return
     assert fed == expected.cost.fed, f"{fed} tokens were fed, slowly {expected.cost.fed}"
-    if not request.was_held_back:
+    if not request.counts.was_held_back:
         passes = expected.first.passes, expected.cost.passes - expected.first.passes
         taken = usage.forward_passes - usage.repair_passes, usage.repair_passes
         are_slower = mode is Mode.LOCKSTEP and taken[1] >= passes[1]

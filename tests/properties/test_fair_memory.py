@@ -41,7 +41,9 @@ def run(case: Case, requests: Sequence[Mapping[str, Any]], cells: int, way: Way)
     found = engine.batch(case.plan, requests, **case.options)
     check_nothing_is_left(engine)
     for ahead, request in enumerate(getattr(engine, "noted", [])):
-        assert request.preemptions <= ahead + OWN, f"preempted {request.preemptions} times behind {ahead} requests"
+        assert request.schedule.preemptions <= ahead + OWN, (
+            f"preempted {request.schedule.preemptions} times behind {ahead} requests"
+        )
     return found
 
 

@@ -117,7 +117,8 @@ class Remembering:
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
         trees = []
         for branch in branches:
-            key = (repr(branch.request.values), branch.request.seed, branch.name, branch.items, branch.retries.attempt)
+            run = branch.request
+            key = (repr(run.values), run.options.seed, branch.name, branch.items, branch.retries.attempt)
             before = self._known.setdefault(key, branch)
             tree = [] if before is branch else self._tree(before.sequence.tokens[len(branch.sequence.tokens) :])
             trees.append(tree[:most])

@@ -63,7 +63,7 @@ class GuessTree:
 
     def copy_from(self, texts: Texts) -> None:
         """The text that the branch sees, after what stands there like the value so far."""
-        matches = texts.matches(self._branch, self._hole.field.tokens[-LONGEST:], DEEPEST)
+        matches = texts.matches(self._branch, self._hole.field.decoding.tokens[-LONGEST:], DEEPEST)
         for rank, match in enumerate(matches):
             self._copy(match.following, match.length, _SECOND_COPY if rank else _COPY)
 
@@ -92,7 +92,7 @@ class GuessTree:
 
     def remember(self) -> None:
         """What the field held before, and after it the fields that follow."""
-        begun, hole = self._hole.field.tokens, self._hole
+        begun, hole = self._hole.field.decoding.tokens, self._hole
         for token, chance in self._values.after(hole.field.path, begun):
             if token == END or chance < _UNLIKELY:
                 continue

@@ -25,7 +25,7 @@ class Values:
         """Remember the values of a request that is over."""
         for branch in request.branches:
             for field in _fields(branch.written):
-                if field.is_done and field.tokens:
+                if field.is_done and field.decoding.tokens:
                     self._note(field)
 
     def after(self, path: str, beginning: Sequence[int]) -> list[tuple[int, float]]:
@@ -41,10 +41,11 @@ class Values:
         return self._closings.get(path, self._closings.get(""))
 
     def _note(self, field: Field) -> None:
-        tokens = field.tokens[:-1] if field.dropped else field.tokens
+        decoding = field.decoding
+        tokens = decoding.tokens[:-1] if decoding.dropped else decoding.tokens
         for place, token in enumerate((*tokens, END)[:_LONGEST]):
             self._count((field.path, tuple(tokens[:place])), token)
-        if not field.truncated and not field.dropped and len(tokens) > 1:
+        if not field.truncated and not decoding.dropped and len(tokens) > 1:
             if len(self._closings) > _BEGINNINGS:
                 self._closings.clear()
             self._closings[field.path] = self._closings[""] = tokens[-1]

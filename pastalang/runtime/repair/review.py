@@ -280,4 +280,4 @@ def _is_surer(field: Field, retry: Retry) -> bool:
 
 def _confidence(field: Field, branch: BranchState) -> float:
     averaged = draws_averaged(field, dict(branch.request.plan.types))
-    return math.exp(math.fsum(field.log_probabilities) / averaged)
+    return math.exp(math.fsum(field.decoding.log_probabilities) / averaged)

@@ -62,12 +62,12 @@ class Admission:
 
     def has_room_for(self, request: RequestState, active: Iterable[RequestState]) -> bool:
         """Whether a request fits next to everything that the active ones have yet to write."""
-        claimed = sum(map(_claim, (branch for one in active for branch in one.held)))
+        claimed = sum(map(_claim, (branch for one in active for branch in one.memory.held)))
         wanted = sum(map(_claim, request.branches))
         return wanted <= self._memory.free - claimed - self._prefix.unfed
 
     def begin_step(self, active: Iterable[RequestState]) -> None:
-        admitted = (branch for request in active for branch in request.held if branch.memory.is_admitted)
+        admitted = (branch for request in active for branch in request.memory.held if branch.memory.is_admitted)
         self._left = self._memory.free - sum(map(_claim, admitted)) - self._prefix.unfed
 
     @property
@@ -77,7 +77,7 @@ class Admission:
 
     def may_begin(self, branch: BranchState) -> bool:
         """Whether a branch may take its first cells. One that may not asks again in every step."""
-        match branch.request.pace:
+        match branch.request.schedule.pace:
             case Pace.RESERVED:
                 branch.memory.reserved = wanted = cells_wanted(branch)
                 self._left -= wanted
@@ -85,7 +85,8 @@ class Admission:
             case Pace.RELAXED | Pace.EAGER:
                 return True
             case Pace.SERIAL:
-                return not any(one.memory.is_admitted and one.stage is Stage.DRAWING for one in branch.request.held)
+                held = branch.request.memory.held
+                return not any(one.memory.is_admitted and one.stage is Stage.DRAWING for one in held)
 
 
 def _claim(branch: BranchState) -> int:

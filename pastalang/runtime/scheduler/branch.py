@@ -68,38 +68,15 @@ class OpenList:
     items: list[list[Written]] = field(default_factory=list)
 
 
-class BranchOwner:
-    """Owns branches: a request, or the prefix cache."""
+@dataclass(eq=False, slots=True)
+class OwnerMemory:
+    """The branches of a request that have something in memory or need it, or those of the prefix cache."""
 
-    def __init__(self) -> None:
-        self.disown_all()
-
-    def disown_all(self) -> None:
-        self.to_feed: dict[BranchState, None] = {}  # branches with tokens that are needed and not fed
-        self.held: dict[BranchState, None] = {}  # branches that keep memory, or may take some
-        self.late: list[BranchState] = []  # branches without a row, forked after a token that an earlier step fed
-        self.cells_now = 0
-
-    def demand(self, branch: BranchState, count: int) -> None:
-        """The first `count` tokens of a branch are needed, and so is everything that these tokens see."""
-        if count <= branch.memory.demand:
-            return
-        waiting = [(branch, count)]
-        while waiting:
-            branch, count = waiting.pop()
-            memory, sequence = branch.memory, branch.sequence
-            if count <= memory.demand:
-                continue
-            for index, joined in sequence.joins.items():
-                if memory.demand <= index < count:
-                    waiting += [(last.branch, last.index + 1) for one in joined if (last := one.last) is not None]
-            if memory.demand == 0 and sequence.source is not None:
-                waiting.append((sequence.source.branch, sequence.source.index + 1))
-            memory.demand = count
-            if memory.draft is not None:
-                memory.draft.confirm()
-            if count > memory.fed:
-                memory.owner.to_feed[branch] = None
+    request: RequestState | None = None
+    to_feed: dict[BranchState, None] = field(default_factory=dict)  # branches with tokens that are needed and not fed
+    held: dict[BranchState, None] = field(default_factory=dict)  # branches that keep memory, or may take some
+    late: list[BranchState] = field(default_factory=list)  # without a row, forked after a token that was fed earlier
+    cells_now: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -134,7 +111,7 @@ class BranchMemory:
     Its owner is its request, unless that is the prefix cache: a kept stretch of a prompt has no request.
     """
 
-    owner: BranchOwner
+    owner: OwnerMemory
     cells: list[CellId] = field(default_factory=list)  # one for each fed token
     row: RowId | None = None
     fed: int = 0  # how many of its tokens
@@ -267,18 +244,39 @@ class BranchState:
         sequence.position += len(tokens)
         sequence.highest = max(sequence.highest, sequence.position - 1)
 
+    def need(self, count: int) -> None:
+        """Its first `count` tokens are needed, and so is everything that these tokens see."""
+        if count <= self.memory.demand:
+            return
+        needed = [(self, count)]
+        while needed:
+            branch, count = needed.pop()
+            memory, sequence = branch.memory, branch.sequence
+            if count <= memory.demand:
+                continue
+            for index, joined in sequence.joins.items():
+                if memory.demand <= index < count:
+                    needed += [(last.branch, last.index + 1) for one in joined if (last := one.last) is not None]
+            if memory.demand == 0 and sequence.source is not None:
+                needed.append((sequence.source.branch, sequence.source.index + 1))
+            memory.demand = count
+            if memory.draft is not None:
+                memory.draft.confirm()
+            if count > memory.fed:
+                memory.owner.to_feed[branch] = None
+
     def take_draft(self, cell: CellId) -> None:
         """Its next token has been fed as a draft: the cell is now its own."""
-        request, memory = self.request, self.memory
+        counts, memory, owner = self.request.counts, self.memory, self.memory.owner
         self.record.confirmed.append(memory.fed)
-        self.record.runs.append((memory.fed, 1, request.forward_passes))
+        self.record.runs.append((memory.fed, 1, counts.forward_passes))
         memory.cells.append(cell)
         memory.unseen.append(cell)
         memory.fed += 1
-        request.cells_now += 1
-        request.peak_cells = max(request.peak_cells, request.cells_now)
+        owner.cells_now += 1
+        counts.peak_cells = max(counts.peak_cells, owner.cells_now)
         later = [(index, child) for index, child in memory.children if index >= memory.fed]
-        request.late += [child for index, child in memory.children if index < memory.fed]
+        owner.late += [child for index, child in memory.children if index < memory.fed]
         memory.children[:] = later
 
     @property

@@ -90,7 +90,7 @@ def _gaps(request: RequestState) -> str:
 
 
 def too_small(request: RequestState, memory: Memory) -> OutOfMemory:
-    branch = min(request.to_feed, key=lambda branch: branch.number)
+    branch = min(request.memory.to_feed, key=lambda branch: branch.number)
     wanted = branch.memory.demand - branch.memory.fed
     return OutOfMemory(
         f"`{branch.name or 'the prompt'}` wants {counted(wanted, 'cell')}, {memory.free} of {memory.capacity} are "

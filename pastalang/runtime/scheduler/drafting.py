@@ -47,7 +47,7 @@ class Drafting:
         self._trees = trees
         for tree in trees:
             tree.branch.memory.draft = tree
-            tree.branch.request.drafted += len(tree.nodes)
+            tree.branch.request.counts.drafted += len(tree.nodes)
 
     def probed(self) -> list[tuple[DraftTree, list[list[int]]]]:
         """Trees whose branches go on after the step, with the rows of logits of the probes that they go on from."""
@@ -58,7 +58,7 @@ class Drafting:
         self._trees = ()
         for tree in trees:
             tree.branch.memory.draft = None
-            forward_pass = tree.branch.request.forward_passes
+            forward_pass = tree.branch.request.counts.forward_passes
             tree.branch.record.drafts.append((forward_pass, len(tree.nodes), len(tree.confirmed)))
             if tree.confirmed:
                 self._confirmed.append(tree.branch)

@@ -14,7 +14,7 @@ from pastalang.runtime.scheduler.event_log import report_end, report_start, repo
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
 from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
-from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
+from pastalang.runtime.scheduler.transcript import DrawnToken, Field, FieldDecoding, WrittenField
 from pastalang.values.fit import find_mismatches
 
 
@@ -46,7 +46,7 @@ def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: No
         raise problem
     tokens = request.tokens.encoder.text(leading_space_of(hole) + "null")
     field.text, field.problem, field.is_done = "null", str(problem), True
-    field.tokens, field.log_probabilities = list(tokens), [0.0] * len(tokens)
+    field.decoding.tokens, field.decoding.log_probabilities = list(tokens), [0.0] * len(tokens)
     branch.append(tokens)
     report_value(branch, field.path, field.items, field.text)
     branch.move()
@@ -59,7 +59,7 @@ def open_hole(branch: BranchState, hole: Hole) -> None:
     room = request.room(branch)
     field = Field(
         hole.field, hole.type, hole.form, hole.span, branch.name, items,
-        limit=hole.max_tokens if room is None else min(hole.max_tokens, room),
+        FieldDecoding(hole.max_tokens if room is None else min(hole.max_tokens, room)),
         on_truncated=hole.sampling.on_truncated or request.base.on_truncated, is_thread=hole.is_thread,
     )  # fmt: skip
     if not hole.is_thread:  # a thread is decoded again with the text that began it
@@ -126,10 +126,10 @@ def wait_for_logits(branch: BranchState) -> None:
     assert len(branch.sequence.tokens) not in branch.sequence.joins, f"`{branch.name}` samples right after a join"
     branch.stage = Stage.DRAWING
     request = branch.request
-    request.drawing += 1
-    request.demand(source.branch, source.index + 1)
+    request.pending.drawing += 1
+    source.branch.need(source.index + 1)
     before = source.branch.memory
     if source.index < before.fed:
-        request.ready.append((branch, source))
+        request.pending.ready.append((branch, source))
     else:
         before.waiting.setdefault(source.index, []).append(branch)

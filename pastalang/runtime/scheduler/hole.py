@@ -10,7 +10,7 @@ from pastalang.plan.plan import Hole, Plan
 from pastalang.runtime.constraints.guide import Accepted, GuideError, State, TokenMask
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.scheduler.transcript import Details, Field
+from pastalang.runtime.scheduler.transcript import Details, Field, FieldDecoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +57,22 @@ class OpenHole:
 
     def take(self, token: int, log_probability: float) -> Fill:
         """Accept a sampled token, and everything that the type then forces."""
-        self.field.draws += 1
+        self.field.decoding.draws += 1
         accepted = self._state.advance(token)
         self._note(token, log_probability)
         if accepted.kept:
             ride, text = self._ride()
             return Fill((token, *ride), accepted.text + text, is_kept=True)
         rest = self._written(accepted)
-        self.field.dropped = True
+        self.field.decoding.dropped = True
         return Fill(rest, accepted.text, is_kept=False)
 
     def copy_for_probe(self) -> OpenHole:
         """A copy for a probe. Its field is not part of the answer; the copies share the weights of their options."""
-        known = self.field.details
-        details = Details() if known is None else Details(weights=known.weights)
-        field = replace(
-            self.field, tokens=list(self.field.tokens), log_probabilities=[], draws=0, dropped=False, details=details
-        )
-        return OpenHole(self.hole, field, self._state.fork(), self._encoder)
+        known = self.field.decoding
+        details = Details() if known.details is None else Details(weights=known.details.weights)
+        decoding = FieldDecoding(known.limit, list(known.tokens), details=details)
+        return OpenHole(self.hole, replace(self.field, decoding=decoding), self._state.fork(), self._encoder)
 
     def close(self) -> None:
         self.field.text = self._state.text
@@ -101,5 +99,6 @@ class OpenHole:
         return self._encoder.text(text) if text else ()
 
     def _note(self, token: int, log_probability: float) -> None:
-        self.field.tokens.append(token)
-        self.field.log_probabilities.append(log_probability)
+        decoding = self.field.decoding
+        decoding.tokens.append(token)
+        decoding.log_probabilities.append(log_probability)

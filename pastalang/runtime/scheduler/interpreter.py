@@ -43,7 +43,7 @@ def try_join(branch: BranchState) -> bool:
     joined = joined_by(branch)
     if joined is None:
         return False
-    branch.request.joining.remove(branch)
+    branch.request.pending.joining.remove(branch)
     _join(branch, joined)
     branch.stage = Stage.WALKING
     advance(branch)
@@ -52,8 +52,9 @@ def try_join(branch: BranchState) -> bool:
 
 def accept_token(branch: BranchState, token: int, log_probability: float, forward_pass: int) -> None:
     """Hand a sampled token to the hole or the decision that waits for it, and advance."""
-    branch.request.drawing -= 1
-    branch.request.last_draw = forward_pass
+    request = branch.request
+    request.pending.drawing -= 1
+    request.counts.last_draw = forward_pass
     branch.record.log.append(_DREW)
     begun: list[BranchState] = []
     hole, decision = branch.pending.hole, branch.pending.decision
@@ -121,7 +122,7 @@ def _feed(branch: BranchState, segment: Forced) -> None:
                 )  # of its prompt, in the prefix cache
                 sequence.prompt = len(sequence.tokens) + kept
         case Place(branch=id):
-            [placed] = branch.request.instances(id, items)
+            [placed] = branch.request.live.instances(id, items)
             branch.page.append(WrittenBranch(placed))
         case _:
             if isinstance(segment, Text):
@@ -183,11 +184,11 @@ def _fan_out(branch: BranchState, each: Each) -> None:
 
 
 def _wait(branch: BranchState, wait: Wait) -> None:
-    branch.pending.wait, branch.pending.since = wait, branch.request.last_draw
+    branch.pending.wait, branch.pending.since = wait, branch.request.counts.last_draw
     joined = joined_by(branch)
     if joined is None:
         branch.stage = Stage.JOINING
-        branch.request.joining.append(branch)
+        branch.request.pending.joining.append(branch)
     else:
         _join(branch, joined)
 

@@ -41,7 +41,7 @@ def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, 
     request = joiner.request
     origin = request.tokens.nesting.origins[id]
     loops = len(request.tokens.nesting.loops[origin.parent])
-    parents = request.instances(origin.parent, shared[:loops])
+    parents = request.live.instances(origin.parent, shared[:loops])
     for parent in parents:
         if parent is not joiner and not parent.has_ended and not parent.cursor.has_passed(origin.address, shared):
             return True
@@ -56,7 +56,7 @@ def joined_by(branch: BranchState) -> tuple[BranchState, ...] | None:
     assert branch.pending.wait is not None
     found: list[BranchState] = []
     for awaited in branch.pending.wait.awaited:
-        instances = branch.request.instances(awaited.branch, awaited.items)
+        instances = branch.request.live.instances(awaited.branch, awaited.items)
         if not all(one.has_ended for one in instances):
             return None
         if has_pending_instances(branch, awaited.branch, awaited.items):
@@ -96,13 +96,13 @@ def prefetch_joined(request: RequestState) -> None:
 
     Otherwise its passes would come after theirs. Without chunks the text takes one pass, the one that needs it.
     """
-    for branch in list(request.held):
+    for branch in list(request.memory.held):
         length, memory = len(branch.sequence.tokens), branch.memory
         if length > memory.demand:
             if _will_be_seen(branch):
-                request.demand(branch, length)
+                branch.need(length)
             elif memory.children:
-                request.demand(branch, 1 + max(index for index, _ in memory.children))
+                branch.need(1 + max(index for index, _ in memory.children))
 
 
 def _will_be_seen(branch: BranchState) -> bool:

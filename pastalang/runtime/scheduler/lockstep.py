@@ -35,7 +35,7 @@ def _values(branch: BranchState) -> Iterator[tuple[int, BranchState | None]]:
     assert branch.spec.lockstep is not None
     for member in branch.request.tokens.lockstep_groups[branch.spec.lockstep.group]:
         assert member.lockstep is not None
-        instances = branch.request.instances(member.id, branch.items)
+        instances = branch.request.live.instances(member.id, branch.items)
         yield member.lockstep.index, instances[0] if instances else None
 
 

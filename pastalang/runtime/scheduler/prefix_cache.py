@@ -16,8 +16,8 @@ from pastalang.plan.machine import Cursor, Feed
 from pastalang.plan.plan import ROOT, Branch, Instance, Overrun, Place, Release
 from pastalang.runtime.scheduler.branch import (
     BranchMemory,
-    BranchOwner,
     BranchState,
+    OwnerMemory,
     Seen,
     Source,
     Stage,
@@ -64,7 +64,7 @@ class PrefixCache:
 
     def clear(self) -> None:
         """Keep nothing. The memory of what was kept is free already."""
-        self.owner = BranchOwner()
+        self.owner = OwnerMemory()
         self._top: dict[tuple[str, int], _Node] = {}  # by keeper and first token
         self._nodes: dict[_Node, None] = {}
         self._clock = 0

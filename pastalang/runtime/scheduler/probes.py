@@ -24,7 +24,7 @@ from pastalang.runtime.scheduler.branch import BranchMemory, BranchState, Stage,
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.reclaim import drop
-from pastalang.runtime.scheduler.transcript import Details, Field
+from pastalang.runtime.scheduler.transcript import Details
 
 WAYS = 64  # probes of one choice: the likeliest spellings, by a guess
 OPTIONS = 256  # a longer list of options is not probed
@@ -38,7 +38,7 @@ def probe_options(branch: BranchState, shares: Shares) -> None:
     Not in lock-step: a value sees others token by token there, which a probe cannot do.
     """
     hole = branch.pending.hole
-    assert hole is not None and hole.field.details is not None
+    assert hole is not None and hole.field.decoding.details is not None
     standing = choice_position(hole.state)
     if standing is None or len(standing.machine.options) > OPTIONS or branch.spec.lockstep is not None:
         return
@@ -50,8 +50,8 @@ def end_probe(branch: BranchState, memory: Memory) -> None:
     """End a probe: its logits have been read, or are not worth waiting for."""
     branch.stage = Stage.ENDED
     branch.memory.waiting.clear()
-    branch.request.drawing -= 1
-    del branch.request.probes[branch]
+    branch.request.pending.drawing -= 1
+    del branch.request.pending.probes[branch]
     drop(branch, memory)
 
 
@@ -94,7 +94,7 @@ def _add_probe(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -> 
     sequence = TokenSequence(branch.last, view_from(branch), before.position, before.position, before.highest)
     probe = BranchState(
         spec=branch.spec, items=branch.items, number=branch.number, names={}, parent=branch,
-        draw_items=branch.draw_items, cursor=branch.cursor, sequence=sequence, memory=BranchMemory(request),
+        draw_items=branch.draw_items, cursor=branch.cursor, sequence=sequence, memory=BranchMemory(request.memory),
     )  # fmt: skip
     probe.pending.hole = hole
     probe.append(tokens)
@@ -107,14 +107,14 @@ def note_details(branch: BranchState, logits: torch.Tensor) -> None:
     hole = branch.pending.hole
     if hole is None:
         return
-    field: Field = hole.field
-    field.details = field.details or Details()
+    decoding = hole.field.decoding
+    decoding.details = details = decoding.details or Details()
     state = hole.state
-    field.details.masked_probability.append(min(max(masked_probability(logits, state), 0.0), 1.0))
+    details.masked_probability.append(min(max(masked_probability(logits, state), 0.0), 1.0))
     standing = choice_position(state)
     if standing is not None:
-        rows = field.details.weights.rows
+        rows = details.weights.rows
         is_first = not rows
-        shares = rows[tuple(field.tokens)] = shares_of(logits, state, standing)
+        shares = rows[tuple(decoding.tokens)] = shares_of(logits, state, standing)
         if is_first:
             probe_options(branch, shares)

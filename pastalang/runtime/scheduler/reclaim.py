@@ -20,7 +20,7 @@ from pastalang.runtime.scheduler.threads import may_be_waited_for
 
 def release_dead(request: RequestState, memory: Memory) -> None:
     """Give back what nothing can see since the last call. Children first: one that is never fed needs no parent."""
-    for branch in reversed(list(request.held)):
+    for branch in reversed(list(request.memory.held)):
         if _is_needed(branch):
             continue
         if request.reviewer is None:
@@ -31,17 +31,18 @@ def release_dead(request: RequestState, memory: Memory) -> None:
 
 def release_all(request: RequestState, memory: Memory) -> None:
     """Give back everything: the request is over or preempted."""
-    for branch in list(request.held):
+    owned, pending = request.memory, request.pending
+    for branch in list(owned.held):
         drop(branch, memory)
-    request.to_feed.clear()
-    request.late.clear()
-    request.joining.clear()
-    request.ready.clear()
+    owned.to_feed.clear()
+    owned.late.clear()
+    pending.joining.clear()
+    pending.ready.clear()
     for branch in request.all_branches:
         branch.memory.waiting.clear()
         branch.forget_row()
         memory.give_back(branch)
-    request.probes.clear()
+    pending.probes.clear()
 
 
 def release_replaced(request: RequestState, memory: Memory) -> None:
@@ -112,7 +113,7 @@ def _is_needed(branch: BranchState) -> bool:
         return True
     request = branch.request
     for joiner, shared in request.tokens.joiners[branch.spec.id]:
-        instances = request.instances(joiner, branch.items[:shared])
+        instances = request.live.instances(joiner, branch.items[:shared])
         if not instances or not all(one.has_ended for one in instances):
             return True
     return False

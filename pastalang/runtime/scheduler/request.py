@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from pastalang.plan.run_log import InstanceLog, RunLog
 from pastalang.program.types import Drafts, Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.scheduler.branch import BranchMemory, BranchOwner, BranchState, Seen, Source, TokenSequence
+from pastalang.runtime.scheduler.branch import BranchMemory, BranchState, OwnerMemory, Seen, Source, TokenSequence
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.lockstep import fix_values_before
 from pastalang.values.quotes import no_texts, quotable_texts
@@ -71,7 +71,103 @@ class Reviewer(Protocol):
     def review(self, request: RequestState) -> bool: ...
 
 
-class RequestState(BranchOwner):
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the caller asks of one run. Requests of different keepers share no kept prompt."""
+
+    number: int
+    seed: int
+    details: bool
+    keeper: str
+    make_reviewer: Callable[[], Reviewer] | None
+
+
+@dataclass(eq=False, slots=True)
+class RunCounts:
+    """What a run has taken since it was prepared."""
+
+    forward_passes: int = 0
+    last_draw: int = 0  # the forward pass of the last drawn token
+    kept_tokens: int = 0  # tokens of its prompt that the prefix cache holds
+    reused_tokens: int = 0  # those of them that an earlier request had fed
+    peak_cells: int = 0
+    attended: int = 0
+    drafted: int = 0  # drafts that were fed
+    was_held_back: bool = False  # cells or pauses delayed something: the forecast of passes does not hold
+    decoded: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)  # how often, by field and items
+    first_answer: FirstAnswerStats | None = None
+
+
+@dataclass(eq=False, slots=True)
+class PendingBranches:
+    """The branches of a run that wait. Nothing is left to do once none of them draws or joins."""
+
+    drawing: int = 0  # how many wait for logits
+    ready: list[tuple[BranchState, Source]] = field(default_factory=list)  # those of the current step will do
+    joining: list[BranchState] = field(default_factory=list)
+    probes: dict[BranchState, None] = field(default_factory=dict)  # fed for options of a choice, not part of the answer
+
+
+@dataclass(eq=False, slots=True)
+class Scheduling:
+    """How a request has come along in the scheduler, from the time it was submitted."""
+
+    pace: Pace = Pace.RESERVED
+    preemptions: int = 0
+    is_prepared: bool = False
+    had_company: bool = False  # another request was active at the same time
+    started_at: float = 0.0
+    ended_at: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self.ended_at - self.started_at if self.started_at else 0.0
+
+
+class LiveBranches:
+    """The branches that the answers are made of: for each instance the one that stands for it."""
+
+    def __init__(self) -> None:
+        self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
+        self._by_document: dict[tuple[int, ...], dict[BranchState, None]] = {}
+        self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
+
+    def __iter__(self) -> Iterator[BranchState]:
+        return chain.from_iterable(self._by_document.values())
+
+    def add(self, branch: BranchState) -> int:
+        """Show a new branch. Returns how many have been made for its instance, this one included."""
+        key = branch.spec.id, branch.items
+        self._made[key] += 1
+        self.show(branch)
+        return self._made[key]
+
+    def show(self, *branches: BranchState) -> None:
+        """Make them the instances of their branches."""
+        for branch in branches:
+            self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch
+            self._by_document.setdefault(branch.document, {})[branch] = None
+
+    def hide(self, *branches: BranchState) -> None:
+        """Take them out of the answer: other branches may be the instances."""
+        for branch in branches:
+            del self._by_instance[branch.spec.id][branch.items]
+            del self._by_document[branch.document][branch]
+
+    def beside(self, branch: BranchState) -> Iterator[BranchState]:
+        """The branches of the same answer as `branch`: in a stack, those of its document."""
+        return iter(self._by_document[branch.document])
+
+    def instances(self, id: BranchId, prefix: tuple[int, ...]) -> list[BranchState]:
+        """The instances of a branch so far whose items begin with `prefix`, in order."""
+        known = self._by_instance.get(id, {})
+        exact = known.get(prefix)
+        if exact is not None:
+            return [exact]
+        return [branch for items, branch in sorted(known.items()) if items[: len(prefix)] == prefix]
+
+
+class RequestState:
     """`base` is the sampling where neither hole nor template sets one. `events` are kept only `with_events`.
 
     With a reviewer, a branch that could be rewound keeps its memory while it is part of the answer.
@@ -90,49 +186,33 @@ class RequestState(BranchOwner):
         with_events: bool = True,
         keeper: str = "",
     ) -> None:
-        super().__init__()
         self.tokens = tokens = tokens.for_values(values)
         self.plan = tokens.bound
         self.values = values
         self.texts = no_texts(self.plan.inputs) | quotable_texts(values) if tokens.quoting else {}
-        self.number = number
-        self.seed = seed
         self.base = base or Sampling()
-        self.details = details
-        self.keeper = keeper  # requests of different ones share no kept prompt
+        self.options = RunOptions(number, seed, details, keeper, make_reviewer)
         self.events = EventLog(is_read=with_events)
-        self._make_reviewer = make_reviewer
         self.error: RunError | None = None
-        self.started_at = self.ended_at = 0.0
         self.is_over = False
-        self.pace = Pace.RESERVED
-        self.preemptions = 0
+        self.schedule = Scheduling()
         self._reset()
 
     def _reset(self) -> None:
         """Make the request as it was before it was prepared. All of its memory has been given back."""
-        self.disown_all()
-        self.branches: list[BranchState] = []
-        self.probes: dict[BranchState, None] = {}  # fed for the options of a choice, not part of the answer
-        self.is_prepared = False
-        self.had_company = False  # another request was active at the same time
-        self.joining: list[BranchState] = []
-        self.drawing: int = 0  # branches that wait for logits
-        self.ready: list[tuple[BranchState, Source]] = []  # branches that wait for logits of the current step
-        self.was_held_back = False  # cells or pauses delayed something: the forecast of passes does not hold
-        self.last_draw = 0
-        self.forward_passes = 0
-        self.kept_tokens = 0  # tokens of its prompt that the prefix cache holds
-        self.reused_tokens = 0  # those of them that an earlier request had fed
-        self.peak_cells = 0
-        self.attended = 0
-        self.drafted = 0  # drafts that were fed
-        self.reviewer = None if self._make_reviewer is None else self._make_reviewer()
-        self.first_answer: FirstAnswerStats | None = None
-        self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
-        self._by_document: dict[tuple[int, ...], dict[BranchState, None]] = {}
-        self.decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()  # how often, by field and items
-        self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
+        make_reviewer = self.options.make_reviewer
+        self.reviewer = None if make_reviewer is None else make_reviewer()
+        self.branches: list[BranchState] = []  # in the order in which they were made
+        self.live = LiveBranches()
+        self.memory = OwnerMemory(self)
+        self.pending = PendingBranches()
+        self.counts = RunCounts()
+        self.schedule.is_prepared = self.schedule.had_company = False
+
+    @property
+    def decoded(self) -> Counter[tuple[str, tuple[int, ...]]]:
+        """How often each field was decoded, by its path and items."""
+        return self.counts.decoded
 
     @property
     def drafts(self) -> set[Drafts]:
@@ -146,12 +226,12 @@ class RequestState(BranchOwner):
     @property
     def all_branches(self) -> Iterator[BranchState]:
         """Every branch that may own memory, probes included."""
-        return chain(self.branches, self.probes)
+        return chain(self.branches, self.pending.probes)
 
     @property
     def is_waiting(self) -> bool:
         """Whether anything is still to be drawn or joined."""
-        return bool(self.drawing or self.joining)
+        return bool(self.pending.drawing or self.pending.joining)
 
     @property
     def keeps_unseen_tokens(self) -> bool:
@@ -160,40 +240,40 @@ class RequestState(BranchOwner):
 
     def review(self) -> bool:
         """Let the reviewer judge the complete answer. Says whether anything is decoded again."""
-        self.first_answer = self.first_answer or self.stats
+        self.counts.first_answer = self.counts.first_answer or self.stats
         fix_values_before(self.live)
         return self.reviewer is not None and self.reviewer.review(self)
 
     @property
     def stats(self) -> FirstAnswerStats:
         drawn = sum(len(branch.record.drawn) for branch in self.branches)
-        return FirstAnswerStats(len(self.branches), self.forward_passes, self.last_draw, drawn)
+        return FirstAnswerStats(len(self.branches), self.counts.forward_passes, self.counts.last_draw, drawn)
 
     def run_log(self, *, chunk: int | None = None) -> RunLog:
         """What the first complete answer took, without anything that was decoded again."""
-        first = self.branches[: self.first_answer.branches if self.first_answer else None]
+        first = self.branches[: self.counts.first_answer.branches if self.counts.first_answer else None]
         logs = {one.instance: InstanceLog(tuple(one.record.log), frozenset(one.record.confirmed)) for one in first}
-        return RunLog(logs, chunk, self.kept_tokens)
+        return RunLog(logs, chunk, self.counts.kept_tokens)
 
     def preempt(self) -> None:
         """Start again later, with the same tokens. All of its memory has been given back."""
-        self.preemptions += 1
+        self.schedule.preemptions += 1
         self.start_over()
 
     def start_over(self) -> None:
         """Preparing it begins anew. What it has reported is not reported again."""
         self.events.start_again()
         self._reset()
-        self.was_held_back = True
+        self.counts.was_held_back = True
 
     def begin(self, prefix: Prefix) -> BranchState:
         root = self.add(
             ROOT, (), source=prefix.source, view=prefix.view, position=prefix.length, highest=prefix.length - 1,
             names={}, parent=None,
         )  # fmt: skip
-        root.sequence.skip = self.kept_tokens = prefix.length
+        root.sequence.skip = self.counts.kept_tokens = prefix.length
         root.sequence.own_before = prefix.view
-        self.cells_now = prefix.length
+        self.memory.cells_now = prefix.length
         return root
 
     def add(
@@ -213,16 +293,14 @@ class RequestState(BranchOwner):
             spec=self.plan.branch(id), items=items, number=len(self.branches), names=names, parent=parent,
             draw_items=items if draw_items is None else draw_items,
             cursor=self.tokens.machine.begin(Instance(id, items)),
-            sequence=TokenSequence(source, view, position, position, highest), memory=BranchMemory(self),
+            sequence=TokenSequence(source, view, position, position, highest), memory=BranchMemory(self.memory),
         )  # fmt: skip
         branch.request = self
         branch.sequence.sees = sum(seen.length for seen in view)
         self.branches.append(branch)
-        self.held[branch] = None
-        self._made[id, items] += 1
-        branch.retries.attempt = self._made[id, items]
+        self.memory.held[branch] = None
+        branch.retries.attempt = self.live.add(branch)
         branch.retries.origin = branch.number
-        self.show(branch)
         for seen in view:
             seen.branch.memory.viewers += 1
         branch.wait_for_row()
@@ -233,42 +311,13 @@ class RequestState(BranchOwner):
         source, length = branch.sequence.source, len(branch.sequence.tokens)
         assert source is not None and source.index < source.branch.memory.fed
         branch.request = self
-        self.probes[branch] = self.held[branch] = None
+        self.pending.probes[branch] = self.memory.held[branch] = None
         branch.wait_for_row()
         for seen in branch.sequence.view:
             seen.branch.memory.viewers += 1
         branch.memory.waiting[length - 1] = [branch]
-        self.drawing += 1
-        self.demand(branch, length)
-
-    def show(self, *branches: BranchState) -> None:
-        """Make them the instances of their branches."""
-        for branch in branches:
-            self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch
-            self._by_document.setdefault(branch.document, {})[branch] = None
-
-    def hide(self, *branches: BranchState) -> None:
-        """Take them out of the answer: other branches may be the instances."""
-        for branch in branches:
-            del self._by_instance[branch.spec.id][branch.items]
-            del self._by_document[branch.document][branch]
-
-    @property
-    def live(self) -> Iterator[BranchState]:
-        """The branches that the answers are made of."""
-        return chain.from_iterable(self._by_document.values())
-
-    def live_with(self, branch: BranchState) -> Iterator[BranchState]:
-        """The branches of the same answer as `branch`: in a stack, those of its document."""
-        return iter(self._by_document[branch.document])
-
-    def instances(self, id: BranchId, prefix: tuple[int, ...]) -> list[BranchState]:
-        """The instances of a branch so far whose items begin with `prefix`, in order."""
-        known = self._by_instance.get(id, {})
-        exact = known.get(prefix)
-        if exact is not None:
-            return [exact]
-        return [branch for items, branch in sorted(known.items()) if items[: len(prefix)] == prefix]
+        self.pending.drawing += 1
+        branch.need(length)
 
     def room(self, branch: BranchState) -> int | None:
         """How many tokens a branch may still write; None if its reserve does not cap it."""

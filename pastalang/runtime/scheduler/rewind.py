@@ -53,7 +53,7 @@ def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
     request = checkpoint.branch.request
     old = latest(checkpoint.branch)
     hidden = tuple(one for one in branches_after(checkpoint) if one is not old)
-    request.hide(*hidden, old)
+    request.live.hide(*hidden, old)
     is_moved = bool(lead and request.tokens.joiners[old.spec.id]) and request.plan.placement is Placement.GAPS
     position = free if is_moved else checkpoint.position
     new = request.add(
@@ -89,8 +89,8 @@ def _lead_to(checkpoint: Checkpoint, lead: str) -> str:
 def undo(again: Retake) -> None:
     """The old branch is in the answer again, and all that was hidden with it, and the caller is reported so."""
     request: RequestState = again.new.request
-    request.hide(*[one for one in request.live_with(again.new) if _descends_from(one, again.new)])
-    request.show(again.old, *again.hidden)
+    request.live.hide(*[one for one in request.live.beside(again.new) if _descends_from(one, again.new)])
+    request.live.show(again.old, *again.hidden)
     again.old.retries.replaced_by = None
     report_again(again.old, again.old.record.reported[again.reported :])
     for one in again.hidden:
@@ -139,7 +139,7 @@ def joiners_of(gone: set[BranchState]) -> dict[BranchState, Checkpoint]:
 
 
 def _answer_with(branch: BranchState) -> Iterator[BranchState]:
-    return branch.request.live_with(branch)
+    return branch.request.live.beside(branch)
 
 
 def _first_join(branch: BranchState, gone: set[BranchState]) -> Checkpoint | None:

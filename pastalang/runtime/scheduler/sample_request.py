@@ -58,7 +58,7 @@ def draw_key(branch: BranchState, *, ahead: int = 0) -> RandomKey:
     """The key of its next draw, or of the one `ahead` draws later."""
     draws, attempt = len(branch.record.drawn), branch.retries.attempt
     purpose = "" if attempt == 1 else f"attempt {attempt}"  # other draws than those of a branch that it replaces
-    return RandomKey(branch.request.seed, branch.spec.name, branch.draw_items, draws + ahead, purpose)
+    return RandomKey(branch.request.options.seed, branch.spec.name, branch.draw_items, draws + ahead, purpose)
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
 from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
 from pastalang.runtime.scheduler.admission import Admission
-from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source
+from pastalang.runtime.scheduler.branch import BranchState, OwnerMemory, Source
 from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
 from pastalang.runtime.scheduler.draft_tree import Drafter, Guess
 from pastalang.runtime.scheduler.drafting import Drafting
@@ -147,8 +147,8 @@ class Scheduler:
             return
         if can_be_smaller and self.step_budget.shrink(len(step.batch)):
             return
-        requests = dict.fromkeys(branch.memory.owner for branch in step.fed)
-        for request in [one for one in requests if isinstance(one, RequestState)] or list(self._active):
+        requests = dict.fromkeys(branch.memory.owner.request for branch in step.fed)
+        for request in [one for one in requests if one is not None] or list(self._active):
             self._fail(request, OutOfMemory(reason, plan=request.plan))
 
     def commit(self) -> list[PendingSample]:
@@ -176,16 +176,16 @@ class Scheduler:
         touched: dict[RequestState, None] = {}
         for pending, outcome in samples:
             request = pending.branch.request
-            if pending.branch in request.probes:
+            if pending.branch in request.pending.probes:
                 end_probe(pending.branch, self.memory)
             elif not request.is_over:
                 touched[request] = None
                 with self.failing(request):
                     if not isinstance(outcome, Sample):
                         raise sample_error(pending.branch, outcome)
-                    sequence = pending.branch.sequence
-                    request.attended += sequence.sees + len(sequence.tokens)
-                    accept_token(pending.branch, outcome.token, outcome.log_probability, request.forward_passes)
+                    sequence, counts = pending.branch.sequence, request.counts
+                    counts.attended += sequence.sees + len(sequence.tokens)
+                    accept_token(pending.branch, outcome.token, outcome.log_probability, counts.forward_passes)
         return [pending for request in touched for pending in self._advance_waiting(request)]
 
     def end_step(self) -> None:
@@ -210,11 +210,11 @@ class Scheduler:
             self._check_lengths(request)
         if request.error is not None:
             return []
-        ready, request.ready = request.ready, []
+        ready, request.pending.ready = request.pending.ready, []
         return [PendingSample(branch, self._row_of(source)) for branch, source in ready]
 
     def _check_lengths(self, request: RequestState) -> None:
-        for branch in request.to_feed:
+        for branch in request.memory.to_feed:
             check_length(branch, self._max_position)
 
     def _row_of(self, source: Source) -> int:
@@ -241,7 +241,7 @@ class Scheduler:
     def _admit(self) -> None:
         while self._waiting and self._may_admit():
             request = self._waiting[0]
-            if not request.is_prepared:
+            if not request.schedule.is_prepared:
                 with self.failing(request):
                     self._prepare(request)
                 if request.is_over:
@@ -253,7 +253,7 @@ class Scheduler:
             request.root.memory.is_admitted = True
             if len(self._active) > 1:
                 for one in self._active:
-                    one.had_company = True
+                    one.schedule.had_company = True
 
     def _may_admit(self) -> bool:
         if self._active and self._admission_paused:
@@ -261,10 +261,10 @@ class Scheduler:
         return self._limits.requests is None or len(self._active) < self._limits.requests
 
     def _prepare(self, request: RequestState) -> None:
-        request.is_prepared = True
+        request.schedule.is_prepared = True
         leading = leading_tokens(request)
-        prefix = self.prefix.start(leading[:-1], self.memory, request.keeper)
-        request.reused_tokens = prefix.reused
+        prefix = self.prefix.start(leading[:-1], self.memory, request.options.keeper)
+        request.counts.reused_tokens = prefix.reused
         root = request.begin(prefix)
         advance(root)
         _join_ready(request)
@@ -283,7 +283,7 @@ class Scheduler:
 
     def _try_step(self, schedule_filter: ScheduleFilter | None) -> Step | None:
         edits: list[Edit] = self.drafting.show()
-        owners: list[BranchOwner] = [self.prefix.owner, *self._active]
+        owners = [self.prefix.owner, *(request.memory for request in self._active)]
         for owner in owners:
             edits += open_late_rows(owner, self.memory)
         if self._limits.chunk is not None:
@@ -304,9 +304,9 @@ class Scheduler:
         """Drafts take cells that are free and not reserved."""
         return self.drafting.propose(branches, step=step, most=min(free, self._admission.spare))
 
-    def _in_order(self, owner: BranchOwner) -> list[BranchState]:
+    def _in_order(self, owner: OwnerMemory) -> list[BranchState]:
         """Parents first; one branch at a time, the newest first, so that few are under way."""
-        is_serial = isinstance(owner, RequestState) and owner.pace is Pace.SERIAL
+        is_serial = owner.request is not None and owner.request.schedule.pace is Pace.SERIAL
         return sorted(owner.to_feed, key=lambda branch: branch.number, reverse=is_serial)
 
     def _all_branches(self) -> Iterator[BranchState]:
@@ -319,33 +319,34 @@ class Scheduler:
     def _make_room(self) -> None:
         if self._drop_probes():
             return
-        stuck = [request for request in self._active if not request.to_feed and not self.prefix.owner.to_feed]
+        stuck = [request for request in self._active if not request.memory.to_feed and not self.prefix.owner.to_feed]
         for request in stuck:
-            names = ", ".join(f"`{branch.name}`" for branch in request.joining) or "nothing"
+            names = ", ".join(f"`{branch.name}`" for branch in request.pending.joining) or "nothing"
             error = RunError(f"internal error: no branch can go on, {names} still waits", plan=request.plan)
             self._fail(request, error)
         if stuck or self.prefix.evict(self.memory) or self._send_back():
             return
         newest = self._active[-1]
-        if len(self._active) > 1 or newest.had_company:
-            newest.pace = Pace.RESERVED
+        schedule = newest.schedule
+        if len(self._active) > 1 or schedule.had_company:
+            schedule.pace = Pace.RESERVED
             self._preempt(newest)
         elif newest.keeps_unseen_tokens:
             self._preempt(newest)
             while self.prefix.evict(self.memory):
                 pass
-        elif newest.pace.next is None:
+        elif schedule.pace.next is None:
             self._fail(newest, too_small(newest, self.memory))
         else:
-            newest.pace = newest.pace.next
-            if newest.pace is not Pace.RELAXED:
+            schedule.pace = schedule.pace.next
+            if schedule.pace is not Pace.RELAXED:
                 self._preempt(newest)
 
     def _drop_probes(self) -> bool:
         """Probes are not worth waiting for. Says whether there were any."""
-        crowded = [request for request in self._active if request.probes]
+        crowded = [request for request in self._active if request.pending.probes]
         for request in crowded:
-            for branch in list(request.probes):
+            for branch in list(request.pending.probes):
                 end_probe(branch, self.memory)
             if not request.is_waiting:
                 self._finish(request)
@@ -354,7 +355,7 @@ class Scheduler:
     def _send_back(self) -> bool:
         """A prepared request that waits for room keeps the stretches of its prompt from being evicted. It lets go of
         them until another request has left. Says whether there was one."""
-        prepared = [request for request in self._waiting if request.is_prepared]
+        prepared = [request for request in self._waiting if request.schedule.is_prepared]
         for request in prepared:
             self._admission_paused = True
             release_all(request, self.memory)
@@ -396,7 +397,7 @@ class Scheduler:
         self.prefix.forget(kept, self.memory)
 
     def _leave(self, request: RequestState) -> None:
-        request.ended_at = time.perf_counter()
+        request.schedule.ended_at = time.perf_counter()
         request.is_over = True
         self.drafting.remember(request)
         self._admission_paused = False
@@ -409,9 +410,9 @@ class Scheduler:
 
 
 def _join_ready(request: RequestState) -> None:
-    went_on = bool(request.joining)
+    went_on = bool(request.pending.joining)
     while went_on:
         went_on = False
-        for branch in list(request.joining):
+        for branch in list(request.pending.joining):
             if try_join(branch):
                 went_on = True

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source, Stage
+from pastalang.runtime.scheduler.branch import BranchState, OwnerMemory, Source, Stage
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, DraftTree, Guess, Node
 from pastalang.runtime.scheduler.lockstep import values_before
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.paths import cells_of_path
-from pastalang.runtime.scheduler.request import Pace, RequestState
+from pastalang.runtime.scheduler.request import Pace
 from pastalang.runtime.step import (
     After,
     Capture,
@@ -49,7 +49,7 @@ def opened_rows(edits: Iterable[Edit]) -> set[RowId]:
     return {edit.row for edit in edits if isinstance(edit, Empty)}
 
 
-def open_late_rows(owner: BranchOwner, memory: Memory) -> list[Edit]:
+def open_late_rows(owner: OwnerMemory, memory: Memory) -> list[Edit]:
     """View rows for branches that follow a token of an earlier step. What they have joined since comes after it."""
     edits: list[Edit] = []
     for branch in owner.late:
@@ -249,7 +249,7 @@ class StepBuilder:
         """Before any branch is placed: earlier values that have ended feed what later ones need."""
         for value in values_before(branch):
             if value is not None and value.has_ended:
-                value.memory.owner.demand(value, min(branch.memory.demand, len(value.sequence.tokens)))
+                value.need(min(branch.memory.demand, len(value.sequence.tokens)))
 
     def _seen_in_lockstep(
         self, values: Sequence[BranchState | None], at: int
@@ -322,11 +322,11 @@ class StepBuilder:
         branch that begins here has to be let in first."""
         request = branch.request
         sequence, memory = branch.sequence, branch.memory
-        if branch.pending.hole is None or branch in request.probes or branch.spec.lockstep is not None:
+        if branch.pending.hole is None or branch in request.pending.probes or branch.spec.lockstep is not None:
             return False
         if branch.drafts == "off":
             return False
-        if len(sequence.tokens) in sequence.joins or request.pace is not Pace.RESERVED:
+        if len(sequence.tokens) in sequence.joins or request.schedule.pace is not Pace.RESERVED:
             return False
         if branch is source.branch:
             return memory.waiting[source.index] == [branch] and source.index == len(sequence.tokens) - 1
@@ -376,16 +376,17 @@ def _needs_row(child: BranchState) -> bool:
 
 def commit_step(step: Step) -> None:
     """The step has run: its tokens are fed, and count for the requests that they were fed for."""
-    for request in dict.fromkeys(branch.memory.owner for branch in step.fed):
-        if isinstance(request, RequestState):
-            request.forward_passes += 1
-            request.was_held_back |= step.was_short
-            request.peak_cells = max(request.peak_cells, request.cells_now)
+    for owner in dict.fromkeys(branch.memory.owner for branch in step.fed):
+        if owner.request is not None:
+            counts = owner.request.counts
+            counts.forward_passes += 1
+            counts.was_held_back |= step.was_short
+            counts.peak_cells = max(counts.peak_cells, owner.cells_now)
     for branch, placed in step.fed.items():
         memory = branch.memory
-        owner = memory.owner
-        if isinstance(owner, RequestState):
-            branch.record.runs.append((memory.fed, placed - memory.fed, owner.forward_passes))
+        request = memory.owner.request
+        if request is not None:
+            branch.record.runs.append((memory.fed, placed - memory.fed, request.counts.forward_passes))
         memory.fed = placed
         if memory.fed >= memory.demand:
-            owner.to_feed.pop(branch, None)
+            memory.owner.to_feed.pop(branch, None)

@@ -33,9 +33,9 @@ def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]
         return False
     threads = threads_of(branch)
     threads.pending = fill, tags
-    branch.pending.since = branch.request.last_draw
+    branch.pending.since = branch.request.counts.last_draw
     branch.stage = Stage.JOINING
-    branch.request.joining.append(branch)
+    branch.request.pending.joining.append(branch)
     return True
 
 
@@ -46,7 +46,7 @@ def try_to_see(branch: BranchState) -> Pending | None:
         return None
     known = {seen.branch for seen in branch.sequence.view}
     new = tuple(thread.branch for thread in threads.begun if thread.branch not in known)
-    branch.request.joining.remove(branch)
+    branch.request.pending.joining.remove(branch)
     if new:
         join(branch, new)
     pending, threads.pending = threads.pending, None
@@ -63,7 +63,8 @@ def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Ta
             limit = hole.max_tokens
             room = min(tag.tokens, limit, thread_rooms(limit) - threads.room)
             child = _begin(branch, room)
-            child.memory.expected = min(room or field.draws, limit)  # unannounced: as long as the text is by now
+            length = field.decoding.draws  # by now, of the text: what a thread takes that is not announced
+            child.memory.expected = min(room or length, limit)
             threads.begun.append(Thread(tag.topic, at, room, child))
             begun.append(child)
     return begun

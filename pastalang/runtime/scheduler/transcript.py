@@ -65,8 +65,20 @@ class Threads:
 
 
 @dataclass(slots=True)
+class FieldDecoding:
+    """How a field was decoded. `tokens` holds sampled and forced tokens."""
+
+    limit: int  # the most tokens that it may have
+    tokens: list[int] = field(default_factory=list)
+    log_probabilities: list[float] = field(default_factory=list)
+    draws: int = 0
+    dropped: bool = False  # its last drawn token was not fed as it is
+    details: Details | None = None
+
+
+@dataclass(slots=True)
 class Field:
-    """A hole that is filled or being filled. `tokens` holds sampled and forced tokens."""
+    """A hole that is filled or being filled."""
 
     path: str
     type: Type
@@ -74,20 +86,15 @@ class Field:
     span: Span
     branch: str
     items: tuple[int, ...]
+    decoding: FieldDecoding
     text: str = ""
-    tokens: list[int] = field(default_factory=list)
-    log_probabilities: list[float] = field(default_factory=list)
     truncated: bool = False
-    limit: int = 0  # the most tokens that it may have
     on_truncated: OnTruncated | None = None
     is_done: bool = False
     problem: str | None = None  # why there is no value, or what a validator objects to
     checkpoint: Checkpoint | None = None  # where it is decoded again from
-    details: Details | None = None
     threads: Threads | None = None  # threads that the model began inside it
     is_thread: bool = False
-    draws: int = 0
-    dropped: bool = False  # its last drawn token was not fed as it is
     reported: int = 0  # characters of its text that the caller knows
 
     @property
