@@ -16,6 +16,7 @@ from pastalang.cli.output import echo, echo_document
 from pastalang.cli.process import command
 from pastalang.cli.sources import SUFFIX, choose_template, find_model, read_program
 from pastalang.plan.plan import Mode
+from pastalang.program.visit import flat_arms
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.values.describe import counted
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pastalang.bulk.rows import Task
 
 _ENOUGH = 0.8  # the share of right values of a field that needs no advice
+_PARALLEL, _SEQUENTIAL, _QUOTED = "parallel", "sequential", "quoted"
+_WAYS = (_PARALLEL, _SEQUENTIAL)  # of writing every field
 _APART = 0.1  # how much surer a model should be of right values than of wrong ones
 
 
@@ -39,35 +42,35 @@ class TrySettings:
 
 @dataclass
 class FieldScore:
-    """Right answers of a field, by mode. `quotable` right values are texts that stand in the inputs."""
+    """Right answers of a field, by the way they were written. `quoted` is None where nothing could be quoted."""
 
     name: str
     rows: int = 0
     parallel: int = 0
     sequential: int = 0
-    quotable: int = 0
-    texts: int = 0
+    quoted: int | None = None
+    source: str = ""  # the input that it was quoted from
     sure_of_right: list[float] = field(default_factory=list)
     sure_of_wrong: list[float] = field(default_factory=list)
 
     def as_data(self) -> dict[str, Any]:
         return {
             "field": self.name, "rows": self.rows, "parallel": self.parallel, "sequential": self.sequential,
-            "confidence_of_right": _mean(self.sure_of_right), "confidence_of_wrong": _mean(self.sure_of_wrong),
-            "advice": self.advice,
+            "quoted": self.quoted, "confidence_of_right": _mean(self.sure_of_right),
+            "confidence_of_wrong": _mean(self.sure_of_wrong), "advice": self.advice,
         }  # fmt: skip
 
     @property
     def advice(self) -> str:
-        best = max(self.parallel, self.sequential) / max(self.rows, 1)
-        if self.sequential - self.parallel >= max(1, self.rows / 5):
+        quoted, more = self.quoted or 0, max(1, self.rows / 5)
+        if quoted - max(self.parallel, self.sequential) >= more:
+            return f'quote it: Verbatim("{self.source}"), in a program verbatim({self.source})'
+        if self.sequential - self.parallel >= more:
             return "write it after the others: --mode sequential, or `after`"
-        if best >= _ENOUGH:
+        if max(self.parallel, self.sequential) / max(self.rows, 1) >= _ENOUGH:
             right, wrong = _mean(self.sure_of_right), _mean(self.sure_of_wrong)
             is_apart = right is None or wrong is None or right - wrong >= _APART
             return "" if is_apart else "right, but its confidence separates nothing"
-        if self.texts and self.quotable >= _ENOUGH * self.texts:
-            return "its values stand in the text: quote them, with Verbatim or `verbatim(...)`"
         return "train on 30 rows, about a minute for pasta-mini, or choose another model"
 
 
@@ -81,28 +84,69 @@ def try_command(settings: TrySettings) -> None:
     chosen = chosen_model(settings.model)
     refuse_model(chosen.name, may_be_server=True)
     engine = open_engine(chosen.name, device=None, cells=None, api_key=settings.api_key)
-    scores: dict[str, FieldScore] = {}
-    for mode in (Mode.STRICT, Mode.SEQUENTIAL):
-        asked = replace(task, options={**task.options, "mode": mode.value, "any_mode": True, "on_truncated": "keep"})
+    quoting, sources = _with_quotations(task, rows)
+    scores = {name: FieldScore(name) for row in rows for name in _parts(row["value"])}
+    for way in (*_WAYS, *([_QUOTED] if sources else [])):
+        mode = Mode.SEQUENTIAL if way == _SEQUENTIAL else Mode.STRICT
+        options = {**task.options, "mode": mode.value, "any_mode": True, "on_truncated": "keep"}
+        asked = replace(quoting if way == _QUOTED else task, options=options)
         found = extractions_of(engine, asked, records_of(rows, asked.read), in_flight=IN_FLIGHT)
         for row, (_, one) in zip(rows, found, strict=True):
             answer = None if one.run is None else one.run.exact
             sure = {each.where.partition(".")[0].partition("[")[0]: each.confidence for each in one.fields}
             for name, right in _parts(row["value"]).items():
-                _count(scores.setdefault(name, FieldScore(name)), mode, right, _parts(answer).get(name), sure.get(name))
-                if mode is Mode.STRICT and isinstance(right, str):
-                    scores[name].texts += 1
-                    scores[name].quotable += any(right in text for text in row.values() if isinstance(text, str))
+                if way != _QUOTED or name in sources:
+                    _count(scores[name], way, right, _parts(answer).get(name), sure.get(name))
+                    scores[name].source = sources.get(name, "")
     if settings.as_json:
         echo_document(json.dumps({"model": chosen.name, "fields": [one.as_data() for one in scores.values()]}))
     else:
         echo(_table(list(scores.values()), chosen.name, len(rows)))
 
 
-def _count(score: FieldScore, mode: Mode, right: object, given: object, sure: float | None) -> None:
+def _with_quotations(task: Task, rows: list[dict[str, Any]]) -> tuple[Task, dict[str, str]]:
+    """The task with each text quoted whose right values stand in an input; and the input that most of them stand in."""
+    from pastalang.bulk.rows import object_of
+    from pastalang.program import types as t
+    from pastalang.program.program import InputKind, JsonBody
+    from pastalang.runtime.call import template_of
+
+    body, template = object_of(task), template_of(task.program, task.template)
+    texts = [one.name for one in task.inputs if one.type is InputKind.TEXT and not one.each]
+    sources: dict[str, str] = {}
+    for place in () if body is None else body.fields:
+        if not any(isinstance(arm, t.String) for arm in flat_arms(place.type)):
+            continue
+        right = [(row, value) for row in rows if isinstance(value := _parts(row["value"]).get(place.key), str)]
+        counts = {name: sum(value in str(row.get(name, "")) for row, value in right if value) for name in texts}
+        best = max(counts, key=lambda name: counts[name], default=None)
+        if best is not None and counts[best]:
+            sources[place.key] = best
+    if body is None or not sources:
+        return task, {}
+
+    def quoted(type: t.Type, source: str) -> t.Type:
+        arms = [t.Verbatim(source, arm.max_tokens) if isinstance(arm, t.String) else arm for arm in flat_arms(type)]
+        return arms[0] if len(arms) == 1 else t.Union(tuple(dict.fromkeys(arms)))
+
+    fields = [
+        replace(one, type=quoted(one.type, sources[one.key])) if one.key in sources else one for one in body.fields
+    ]
+    last = template.messages[-1]
+    assert isinstance(last.body, JsonBody)
+    answer = replace(last, body=replace(last.body, type=replace(body, fields=tuple(fields))))
+    changed = replace(template, messages=(*template.messages[:-1], answer))
+    program = replace(task.program, templates={**task.program.templates, template.name: changed})
+    return replace(task, program=program, type=None), sources
+
+
+def _count(score: FieldScore, way: str, right: object, given: object, sure: float | None) -> None:
     is_right = json.dumps(given, default=str) == json.dumps(right, default=str)
-    if mode is Mode.SEQUENTIAL:
+    if way == _SEQUENTIAL:
         score.sequential += is_right
+        return
+    if way == _QUOTED:
+        score.quoted = (score.quoted or 0) + is_right
         return
     score.rows += 1
     score.parallel += is_right
@@ -151,11 +195,17 @@ def _task(source: str) -> Task:
 
 def _table(scores: list[FieldScore], model: str, rows: int) -> str:
     width = max(5, *(len(one.name) for one in scores))
-    lines = [f"{model} on {counted(rows, 'row')}", f"{'field':{width}}  parallel  sequential  sure if right, wrong"]
+    lines = [
+        f"{model} on {counted(rows, 'row')}",
+        f"{'field':{width}}  parallel  sequential  quoted  sure if right, wrong",
+    ]
     for one in scores:
         sure = ", ".join(
             "-" if mean is None else f"{mean:.2f}" for mean in map(_mean, (one.sure_of_right, one.sure_of_wrong))
         )
-        right = f"{one.parallel}/{one.rows}", f"{one.sequential}/{one.rows}"
-        lines.append(f"{one.name:{width}}  {right[0]:8}  {right[1]:10}  {sure:20}  {one.advice}".rstrip())
+        right = [
+            "-" if count is None else f"{count}/{one.rows}" for count in (one.parallel, one.sequential, one.quoted)
+        ]
+        shown = f"{right[0]:8}  {right[1]:10}  {right[2]:6}  {sure:20}"
+        lines.append(f"{one.name:{width}}  {shown}  {one.advice}".rstrip())
     return "\n".join(lines)

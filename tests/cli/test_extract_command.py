@@ -100,6 +100,19 @@ def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     )
 
 
+def test_a_field_that_is_right_as_a_quotation_is_found_by_decoding_it_so(model: Path) -> None:
+    """A text of one word has one quotation, which this model would not write by itself."""
+    program = PROGRAM.replace("max=3", "max=8")
+    Path("named.pasta").write_text(program, encoding="utf-8")
+    labelled = [{"title": word, "value": {"kind": "fee", "name": word}} for word in ("Zebra", "Okapi", "Gnu")]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled), encoding="utf-8")
+    words = ["try", "named.pasta", "rows.jsonl", "--model", str(model), "--json"]
+    result = CliRunner().invoke(build_app({"try"}), words)
+    kind, name = json.loads(result.stdout)["fields"]
+    assert (name["parallel"], name["sequential"], name["quoted"], kind["quoted"]) == (0, 0, 3, None)
+    assert name["advice"] == 'quote it: Verbatim("title"), in a program verbatim(title)'
+
+
 def test_rows_below_the_least_confidence_have_a_status_of_their_own(model: Path) -> None:
     found = run(TYPE, "docs.jsonl", "--model", model, "-o", "all.jsonl")
     sure = sorted(min(one["confidence"] for one in row["_fields"]) for row in rows("all.jsonl"))
