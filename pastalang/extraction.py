@@ -15,7 +15,7 @@ from pastalang.hosts.opening import AnyEngine, address_of, open_engine
 from pastalang.runtime.call import EXTRACT_DEFAULTS, ExtractOptions, shows_options
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.models.choice import default_model
-from pastalang.runtime.models.source import DTypeName, check_source, is_address, is_local
+from pastalang.runtime.models.source import DTypeName, absolute_name, check_source, is_address
 from pastalang.runtime.partial_model import Partial, check_streamed
 from pastalang.runtime.question import question_of
 from pastalang.runtime.result import Extraction
@@ -152,4 +152,4 @@ def _model_name(model: object) -> str:
         address_of(str(model))
         return str(model)
     check_source(model)
-    return str(Path(model).resolve()) if is_local(model) else str(model)
+    return absolute_name(model)

@@ -26,7 +26,7 @@ from pastalang.program.program import Program
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.models.choice import default_model, revision_of
-from pastalang.runtime.models.source import DTypeName, is_address, is_local
+from pastalang.runtime.models.source import DTypeName, absolute_name, is_address
 from pastalang.runtime.result import Extraction
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class RayWorkers:
         self._address = address
         self._task = task
         self._origin = origin
-        model = str(Path(origin.model).resolve()) if is_local(origin.model) else origin.model
+        model = absolute_name(origin.model)
         self._given = (task, origin, model, device, cells, in_flight, api_key)
         self._asks = is_address(model)
         self._size = size

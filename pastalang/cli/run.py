@@ -46,7 +46,7 @@ from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.choice import note_of, why_no_help
-from pastalang.runtime.models.source import is_address
+from pastalang.runtime.models.source import LLAMA, host_of, is_address
 from pastalang.runtime.result import advice_on
 from pastalang.values.json import write_json
 from pastalang.values.paths import place_of
@@ -83,7 +83,7 @@ class RunSettings:
     template: TemplateName = None
     mode: DecodingMode = Mode.STRICT
     overrun: OverrunPolicy = Overrun.CONTINUE
-    placement: PlacementName = Placement.GAPS
+    placement: PlacementName | None = None
     any_mode: AnyMode = False
     temperature: Temperature = None
     top_p: TopP = None
@@ -124,6 +124,8 @@ def run_command(settings: RunSettings) -> None:
     options, chosen = settings.options, chosen_model(settings.model)
     refuse_model(chosen.name, may_be_server=True)
     _refuse_for_server(settings, chosen.name)
+    if settings.placement is None and host_of(chosen.name) == LLAMA:
+        settings = dataclasses.replace(settings, placement=Placement.DENSE)
     plan = plan_of(settings.file, settings)
     is_many = settings.inputs is not None and settings.inputs.suffix == LINES
     if is_many and (settings.timeline or settings.trace is not None):

@@ -148,14 +148,14 @@ class PlanningSettings(Protocol):
     @property
     def overrun(self) -> Overrun: ...
     @property
-    def placement(self) -> Placement: ...
+    def placement(self) -> Placement | None: ...
 
 
 def plan_of(path: Path, settings: PlanningSettings) -> Plan:
     """`read_plan` with the settings of a command."""
     return read_plan(
         path, template=settings.template, mode=settings.mode, max_tokens=settings.max_tokens, overrun=settings.overrun,
-        placement=settings.placement,
+        placement=settings.placement or Placement.GAPS,
     )  # fmt: skip
 
 

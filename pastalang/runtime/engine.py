@@ -62,9 +62,10 @@ from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.log import OnRequest, check_hook, report_outcome
 from pastalang.runtime.long_document import ain_windows, in_windows
 from pastalang.runtime.loop import Loop, in_thread
+from pastalang.runtime.models.llama_cpp import load_llama_cpp
 from pastalang.runtime.models.loading import DType, LoadedModel, check_tokenizer, load_model
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.models.source import OWN, Adapter
+from pastalang.runtime.models.source import LLAMA, OWN, Adapter, Host, check_host, host_of
 from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_overrun, check_threads
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.partial_model import Partial, apartials, check_streamed, partials
@@ -127,7 +128,7 @@ class Engine:
         trained_for: TrainingNote | None = None,
         on_truncated: OnTruncated | None = None,
         drafts: Drafts = "off",
-        placement: Placement | str = Placement.GAPS,
+        placement: Placement | str | None = None,
         on_request: OnRequest | None = None,
         guides: MakeGuide | None = None,
         schedule_filter: ScheduleFilter | None = None,
@@ -162,11 +163,14 @@ class Engine:
         self.scheduler = Scheduler(
             cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,
             prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells, drafter=drafter,
+            carried=model.carried,
         )  # fmt: skip
         self._vocabulary = Tokens(vocabulary)
         make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
         overrun = Overrun.CONTINUE if trained_for is None else trained_for.overrun
-        self._plans = PlanCache(self.encoder, make_guide, overrun, Placement(placement))
+        chosen = Placement(placement or model.carried.placement or Placement.GAPS)
+        model.carried.check_placement(chosen)
+        self._plans = PlanCache(self.encoder, make_guide, overrun, chosen, model.carried)
         self.loop = Loop(model, self.scheduler, drafter)
         self._numbers = count(1)  # of requests
 
@@ -183,9 +187,10 @@ class Engine:
         packed: bool = True,
         on_truncated: OnTruncated | None = None,
         drafts: Drafts = "off",
-        placement: Placement | str = Placement.GAPS,
+        placement: Placement | str | None = None,
         adapter: Adapter = OWN,
         on_request: OnRequest | None = None,
+        host: Host = "transformers",
         **unknown: Never,
     ) -> Engine:
         """Load a model: a folder, a GGUF file, a name on the hub, `"pasta-mini"`, `"smollm2"`, or a
@@ -195,12 +200,23 @@ class Engine:
         many CPUs and rounds more. Weights loaded onto a CPU are `packed` into the layout that its kernels read fastest;
         a model that you loaded is never changed. A file `pastalang.json` next to the weights names the modes they were
         trained for. `adapter` is the name or the folder of an adapter (LoRA), which is merged into the weights; None
-        loads the bare weights of a model that has an adapter of its own. `on_truncated`, `drafts` and `placement` apply
-        to calls that do not set them. `on_request` is called with a `FinishedRequest` when a request has ended. Raises
-        `LoadError`.
+        loads the bare weights of a model that has an adapter of its own. `host="llama.cpp"` decodes a GGUF file in
+        llama.cpp, where `dtype` is that of the KV cache. `on_truncated`, `drafts` and `placement` apply to calls that
+        do not set them. `on_request` is called with a `FinishedRequest` when a request has ended. Raises `LoadError`.
         """
         check_load_names(unknown, options=tuple(signature(Engine.load).parameters))
         check_size("cells", cells, minimum=1)
+        check_host(host)
+        if host_of(source, host) == LLAMA:
+            llama, tokenizer = load_llama_cpp(
+                source, tokenizer, cells=cells, device=device, dtype=dtype, adapter=adapter
+            )
+            engine = Engine(
+                llama, tokenizer, limits=limits, prefix_cells=prefix_cells, on_truncated=on_truncated, drafts=drafts,
+                placement=placement, on_request=on_request,
+            )  # fmt: skip
+            prepare_vocabulary(engine._vocabulary)
+            return engine
         pair = source if isinstance(source, tuple) else (source, tokenizer)
         if isinstance(source, tuple) or tokenizer is not None or hasattr(source, "config"):
             if len(pair) != 2 or not hasattr(pair[0], "config") or pair[1] is None:

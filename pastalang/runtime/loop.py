@@ -57,7 +57,7 @@ class Loop:
         """Measure what a step takes, once: drafts are weighed against it."""
 
         def measure(change: _Change) -> None:
-            if self.drafter.costs is None:
+            if self.drafter.costs is None and not self.scheduler.drafting.is_behind:
                 self.drafter.costs = measured_costs(self.model, self.scheduler.memory)
 
         self._change(measure)
@@ -162,6 +162,8 @@ class Loop:
                 with change.interrupts.let_through():
                     return self.model.forward(step.batch)
             except BaseException as problem:
+                if not self.model.carried.undoes_steps:
+                    raise
                 if not is_out_of_memory(problem):
                     self.scheduler.roll_back()
                     change.is_undone = True

@@ -14,6 +14,7 @@ from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.call import options_of, template_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.models.carried import EVERYTHING, Carried
 
 MOST = 64  # programs, and plans
 Runnable: TypeAlias = Program | Plan | str | os.PathLike[str]  # what a run takes: a text is the path of a file
@@ -22,9 +23,13 @@ Runnable: TypeAlias = Program | Plan | str | os.PathLike[str]  # what a run take
 class Plans:
     """Programs are compared by identity: an equal program loaded twice is planned twice."""
 
-    def __init__(self, overrun: Overrun = Overrun.CONTINUE, placement: Placement = Placement.GAPS) -> None:
+    def __init__(
+        self, overrun: Overrun = Overrun.CONTINUE, placement: Placement = Placement.GAPS,
+        carried: Carried = EVERYTHING,
+    ) -> None:  # fmt: skip
         self._overrun = overrun  # of the plans that are made here
         self._placement = placement  # of those for which none is asked
+        self._carried = carried
         self._plans: dict[tuple[int, str | None, Mode, Placement], tuple[Program, Plan]] = {}
         self._files: dict[Path, Program] = {}
 
@@ -40,11 +45,14 @@ class Plans:
                 raise BadInputs(f"the plan belongs to the template `{program.template}`, not to `{template}`")
             if placement is not None and Placement(placement) is not program.placement:
                 raise BadInputs(f"the placement of the plan is {program.placement.value}, which a call cannot change")
+            self._carried.check_plan(program)
             return program
         given: Any = program
         if not isinstance(given, Program):
             raise TypeError(_no_program(given))
         mode, placement = Mode(mode), Placement(placement or self._placement)
+        self._carried.check_mode(mode)
+        self._carried.check_placement(placement)
         key = id(program), template, mode, placement
         known = self._plans.get(key)
         if known is None or known[0] is not program:
@@ -71,9 +79,9 @@ class PlanCache(Plans):
 
     def __init__(
         self, encoder: Encoder, make_guide: MakeGuide, overrun: Overrun = Overrun.CONTINUE,
-        placement: Placement = Placement.GAPS,
+        placement: Placement = Placement.GAPS, carried: Carried = EVERYTHING,
     ) -> None:  # fmt: skip
-        super().__init__(overrun, placement)
+        super().__init__(overrun, placement, carried)
         self._encoder = encoder
         self._make_guide = make_guide
         self._bound: dict[int, tuple[Plan, BoundPlan]] = {}

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
+from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.models.probe_tokens import ProbeTokens
 from pastalang.runtime.step import StepBatch
 
@@ -23,6 +24,7 @@ class FakeModel:
     """A `Model` whose logits are `score(token)`. `steps` records every step that it was fed, `fed` every token."""
 
     probe_tokens: ProbeTokens | None = None
+    carried: Carried = EVERYTHING
 
     def __init__(self, score: Score, *, vocabulary: int, cells: int = 1 << 16, max_position: int = 1 << 20) -> None:
         self.vocabulary = vocabulary

@@ -10,12 +10,13 @@ import torch
 from pastalang import Engine
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import FakeModel
 
 
 class Constant:
     vocabulary = 320
     cells = max_position = 1 << 15
-    probe_tokens = None
+    probe_tokens, carried = None, FakeModel.carried
     dtype, device = torch.float32, torch.device("cpu")
 
     def forward(self, batch: StepBatch) -> torch.Tensor:

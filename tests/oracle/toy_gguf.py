@@ -33,12 +33,12 @@ _NAMES = {
 
 def write_gguf(
     path: Path, *, kind: str = "F32", seed: int = 0, tokenizer: bool = True, renamed: Mapping[str, str] | None = None,
-    more: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None, vocabulary: int = 320,
 ) -> Any:  # fmt: skip
     """Writes the file and returns the model whose weights it has. `renamed`: parts of names of its tensors."""
     import gguf
 
-    model = toy_model(seed=seed)
+    model = toy_model(seed=seed, vocabulary=vocabulary)
     config = model.config
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("toy")

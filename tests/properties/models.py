@@ -18,6 +18,7 @@ from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, Score, hashed_model, hashed_score
+from pastalang.testing.llama_memory import CarriedModel
 from tests import oracle
 from tests.oracle.differential import guides_for
 from tests.oracle.logits import KINDS as WRITTEN_OUT
@@ -77,8 +78,9 @@ class Hashes:
         return oracle.logits_from(self.score())  # type: ignore[arg-type]
 
     def model(self, cells: int) -> Model:
-        model = FakeModel(self.score(), vocabulary=VOCABULARY, cells=cells)
+        model = CarriedModel(self.score(), vocabulary=VOCABULARY, cells=cells, rows=600, spare=300)
         model.dtype, model.probe_tokens = torch.float64, probe_tokens(self.seed, is_mask=self.liking == 3.0)
+        model.carried = FakeModel.carried  # other plans, too, which it does not look at
         return model
 
 

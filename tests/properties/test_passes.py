@@ -26,6 +26,7 @@ from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.step import StepBatch
+from pastalang.testing.fakes import FakeModel
 from pastalang.testing.strategies import programs
 from tests.properties.cases import planned
 from tests.properties.models import LIKED, WORDS, tokenizer_of
@@ -45,7 +46,7 @@ class Noise:
         self.max_position = 1 << 20
         self.dtype = torch.float32
         self.device = torch.device("cpu")
-        self.probe_tokens = None
+        self.probe_tokens, self.carried = None, FakeModel.carried
         self._noise = np.random.default_rng(choices.randrange(1 << 30))
         self._liking = np.zeros(self.vocabulary)
         liked = [*map(ord, LIKED), *range(256, self.vocabulary)]

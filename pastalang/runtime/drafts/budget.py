@@ -61,6 +61,8 @@ def clock_of(device: torch.device) -> Callable[[], float]:
 
 def measured_costs(model: Model, memory: Memory) -> StepCosts | None:
     """Feed the model steps of several sizes, in cells and a row that are free. None without room for two sizes."""
+    if not memory.has_row:
+        return None
     sizes = [size for size in _SIZES if size <= min(memory.free, model.max_position)]
     cells = memory.take_for_drafts(max(sizes, default=0))
     clock = clock_of(model.device)

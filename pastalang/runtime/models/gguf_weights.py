@@ -40,11 +40,41 @@ _SCALED_ROPE: Final = "rope_freqs.weight"
 
 def weights_of_gguf(file: Path) -> Path:
     """The folder with the weights and the tokenizer of the file, made now if there is none. Raises `LoadError`."""
-    folder = cache_folder() / "gguf" / f"{file.stem}-{_VERSION}-{fingerprint_of_file(file)}"
+    folder = _folder_of(file)
     if not folder.is_dir():
         _check_packages(file)
-        _convert(file, folder)
+        contents = _read_contents(file)
+        _check_tensors(file, contents)
+        _convert(file, contents, folder)
     return folder
+
+
+def check_tokenizer_of_gguf(file: Path) -> None:
+    """Raises `LoadError` for a file that is damaged, or holds no tokenizer."""
+    if not _folder_of(file).is_dir():
+        _check_packages(file)
+        _read_contents(file)
+
+
+def tokenizer_of_gguf(file: Path) -> Path:
+    """The folder with the tokenizer of the file and perhaps its weights, made now if there is none."""
+    whole = _folder_of(file)
+    folder = whole.with_name(f"tokenizer-{whole.name}")
+    if whole.is_dir() or folder.is_dir():
+        return whole if whole.is_dir() else folder
+    _check_packages(file)
+    _read_contents(file)
+    from transformers import AutoTokenizer
+
+    with as_load_error(file, "the tokenizer of"), quietly(), _without_bars():
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    with _made(folder) as partial, quietly():
+        tokenizer.save_pretrained(partial)
+    return folder
+
+
+def _folder_of(file: Path) -> Path:
+    return cache_folder() / "gguf" / f"{file.stem}-{_VERSION}-{fingerprint_of_file(file)}"
 
 
 def cache_folder() -> Path:
@@ -67,8 +97,7 @@ def _check_packages(file: Path) -> None:
         raise LoadError(f"{file} needs the package {missing[0]} to be read: pip install 'pastalang[gguf]'")
 
 
-def _convert(file: Path, folder: Path) -> None:
-    contents = _read_contents(file)
+def _convert(file: Path, contents: Any, folder: Path) -> None:
     dtype = _dtype_of(contents)
     with _as_unwritable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,17 +105,25 @@ def _convert(file: Path, folder: Path) -> None:
         _check_room(contents, dtype, folder)
     _say(f"converting {file.name}, once: the result is kept in {folder.parent}")
     model, tokenizer = _read(file, contents, dtype)
+    with _made(folder) as partial:
+        _write(model, tokenizer, partial)
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[Path]:
+    """A folder to write to, which gets its name when all is written."""
     with _as_unwritable(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder.parent))
         try:
-            _write(model, tokenizer, partial)
+            yield partial
             _complete(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
 def _read_contents(file: Path) -> Any:
-    """A `GGUFReader` of a file whose tensors and tokenizer can be read."""
+    """A `GGUFReader` of a whole file with a tokenizer."""
     from gguf import GGUFReader
 
     try:
@@ -99,7 +136,6 @@ def _read_contents(file: Path) -> Any:
         )
     if "split.count" in contents.fields and int(contents.fields["split.count"].contents()) > 1:
         raise LoadError(f"{file} is one of several parts of a model: join them with `llama-gguf-split --merge`")
-    _check_tensors(file, contents)
     return contents
 
 

@@ -20,7 +20,7 @@ from urllib.request import Request, build_opener, getproxies, proxy_bypass
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.source import GET_SMOLLM2, HUB_NAMES, NAMES, SMOLLM2, gguf_file
+from pastalang.runtime.models.source import GET_SMOLLM2, HUB_NAMES, LLAMA, NAMES, SMOLLM2, gguf_file, host_of
 
 OFFLINE: Final = "HF_HUB_OFFLINE"
 _ENDPOINT: Final = "https://huggingface.co"
@@ -57,6 +57,8 @@ def offline_without_hub(model: str) -> None:
 
 
 def _is_here(model: str) -> bool:
+    if host_of(model) == LLAMA:
+        return True
     if model in HUB_NAMES:
         return gguf_file(model) is not None
     return model in NAMES or Path(model).exists()

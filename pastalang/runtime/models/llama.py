@@ -25,6 +25,7 @@ from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.attention.kv_cache import KVCache
 from pastalang.runtime.attention.masks import StepMasks
 from pastalang.runtime.attention.memory import AttentionMemory
+from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.models.packed import PACKED_TYPES, PackedLinear, can_pack
 from pastalang.runtime.models.probe_tokens import ProbeTokens
 from pastalang.runtime.step import StepBatch
@@ -156,6 +157,8 @@ class _Layer(NamedTuple):
 class LlamaModel:
     """Owns the KV cache and the view rows. Takes the tensors out of `weights`, layer by layer, so that few of them are
     in memory twice. `packed`: in the layout that the kernels of a CPU read fastest."""
+
+    carried: Carried = EVERYTHING
 
     def __init__(
         self, weights: LlamaWeights, *, cells: int, packed: bool = True, probe_tokens: ProbeTokens | None = None,

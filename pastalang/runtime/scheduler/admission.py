@@ -62,7 +62,12 @@ class Admission:
 
     def has_room_for(self, request: RequestState, active: Iterable[RequestState]) -> bool:
         """Whether a request fits next to everything that the active ones have yet to write."""
-        claimed = sum(map(_claim, (branch for one in active for branch in one.memory.held)))
+        held = [branch for one in active for branch in one.memory.held]
+        if self._memory.free_rows is not None:
+            without = sum(branch.memory.row is None for branch in (*held, *request.branches))
+            if without > self._memory.free_rows:
+                return False
+        claimed = sum(map(_claim, held))
         wanted = sum(map(_claim, request.branches))
         return wanted <= self._memory.free - claimed - self._prefix.unfed
 

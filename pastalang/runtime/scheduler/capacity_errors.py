@@ -91,6 +91,12 @@ def _gaps(request: RequestState) -> str:
 
 def too_small(request: RequestState, memory: Memory) -> OutOfMemory:
     branch = min(request.memory.to_feed, key=lambda branch: branch.number)
+    if not memory.has_row:
+        return OutOfMemory(
+            f"`{branch.name or 'the prompt'}` wants a sequence of its own, and all {memory.rows} are in use, even when "
+            "it runs one branch at a time: let fewer branches wait for one another",
+            plan=request.plan,
+        )
     wanted = branch.memory.demand - branch.memory.fed
     return OutOfMemory(
         f"`{branch.name or 'the prompt'}` wants {counted(wanted, 'cell')}, {memory.free} of {memory.capacity} are "

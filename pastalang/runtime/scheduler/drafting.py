@@ -36,6 +36,11 @@ class Drafting:
             return [()] * len(branches)
         return self.drafter.propose(branches, step=step, most=most)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a row has yet to see drafts that were confirmed."""
+        return bool(self._confirmed)
+
     def show(self) -> list[Edit]:
         memories = (branch.memory for branch in self._confirmed)
         return [Show(one.row, tuple(one.unseen)) for one in memories if one.unseen and one.row is not None]

@@ -17,10 +17,11 @@ from pastalang.runtime.step import CellId, RowId
 
 
 class Memory:
-    """`capacity` cells, and as many view rows as are needed."""
+    """`capacity` cells, and as many view rows as are needed, or `rows` of them."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, rows: int | None = None) -> None:
         self.cells = Cells(capacity)
+        self.rows = rows
         self.clear()
 
     def clear(self) -> None:
@@ -52,6 +53,15 @@ class Memory:
         self.cells.release(cells)
 
     @property
+    def free_rows(self) -> int | None:
+        """How many more rows there are; None without a limit."""
+        return None if self.rows is None else self.rows - self._rows_made + len(self._free_rows)
+
+    @property
+    def has_row(self) -> bool:
+        return self.free_rows != 0
+
+    @property
     def free_row(self) -> RowId:
         """A row that no branch has, until the next one is opened."""
         return self._free_rows[-1] if self._free_rows else RowId(self._rows_made)
@@ -59,6 +69,7 @@ class Memory:
     def open_row(self, branch: BranchState) -> RowId:
         """A view row for a branch that has none; a row that was freed is used again."""
         assert branch.memory.row is None, f"`{branch.name}` has a row already"
+        assert self.has_row, "no row is left"
         if self._free_rows:
             row = self._free_rows.pop()
         else:

@@ -56,10 +56,11 @@ class _Node:
 
 
 class PrefixCache:
-    """Keeps at most `limit` cells, and evicts the least recently used stretch first. 0 keeps nothing."""
+    """Keeps at most `limit` cells in `most` stretches. Evicts the least recently used first. 0 keeps nothing."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, most: int | None = None) -> None:
+        self.limit = 0 if most == 0 else limit
+        self._most = most
         self.clear()
 
     def clear(self) -> None:
@@ -141,7 +142,7 @@ class PrefixCache:
 
     def _make_place(self, wanted: int, memory: Memory, *, keep: Sequence[tuple[_Node, int]]) -> bool:
         kept = [node for node, _ in keep]
-        while self.size + wanted > self.limit:
+        while self.size + wanted > self.limit or len(self._nodes) == self._most:
             if not self._evict(memory, keep=kept):
                 return False
         return True

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
+from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
 from pastalang.runtime.scheduler.admission import Admission
 from pastalang.runtime.scheduler.branch import BranchState, OwnerMemory, Source
@@ -32,6 +33,7 @@ from pastalang.runtime.scheduler.step_budget import Limits, StepBudget
 from pastalang.runtime.scheduler.step_builder import Step, StepBuilder, commit_step, open_late_rows, opened_rows
 from pastalang.runtime.step import Edit
 
+_KEPT = 4  # of so many view rows, one may belong to a kept prompt
 _MOST_REVIEWS = 1_000  # in a row, without a single draw between them
 
 
@@ -54,14 +56,16 @@ class Scheduler:
         max_position: int,
         limits: Limits | None = None,
         prefix_cells: int = 0,
+        carried: Carried = EVERYTHING,
         schedule_filter: ScheduleFilter | None = None,
         drafter: Drafter | None = None,
     ) -> None:
-        self.memory = Memory(cells)
-        self.prefix = PrefixCache(prefix_cells)
+        self.memory = Memory(cells, carried.rows)
+        self.prefix = PrefixCache(prefix_cells, None if carried.rows is None else carried.rows // _KEPT)
         self.step_budget = StepBudget(cells)
         self.forward_passes = 0
         self._limits = limits or Limits()
+        self._most_drafts = cells if carried.drafts is None else carried.drafts
         self._max_position = max_position
         self._schedule_filter = schedule_filter
         self.drafting = Drafting(self.memory, drafter)
@@ -302,7 +306,7 @@ class Scheduler:
 
     def _draft(self, branches: Sequence[BranchState], step: int, free: int) -> Sequence[Sequence[Guess]]:
         """Drafts take cells that are free and not reserved."""
-        return self.drafting.propose(branches, step=step, most=min(free, self._admission.spare))
+        return self.drafting.propose(branches, step=step, most=min(free, self._admission.spare, self._most_drafts))
 
     def _in_order(self, owner: OwnerMemory) -> list[BranchState]:
         """Parents first; one branch at a time, the newest first, so that few are under way."""

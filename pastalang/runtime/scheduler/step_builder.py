@@ -50,20 +50,26 @@ def opened_rows(edits: Iterable[Edit]) -> set[RowId]:
 
 
 def open_late_rows(owner: OwnerMemory, memory: Memory) -> list[Edit]:
-    """View rows for branches that follow a token of an earlier step. What they have joined since comes after it."""
+    """View rows for branches that follow a token of an earlier step. What they have joined since comes after it.
+
+    Those for which no row is left wait for one.
+    """
     edits: list[Edit] = []
-    for branch in owner.late:
+    late, owner.late = owner.late, []
+    for branch in late:
         if branch.memory.row is None and branch.memory.is_held:
             source = branch.sequence.source
             assert source is not None
             before = source.branch.memory
+            if not memory.has_row or source.index >= before.fed:
+                branch.wait_for_row()
+                continue
             row = memory.open_row(branch)
             edits.append(Empty(row))
             if before.fed == source.index + 1 and before.row is not None:
                 edits.append(Follow(row, before.row))
             else:
                 edits.append(Show(row, cells_of_path(source)))
-    owner.late.clear()
     return edits
 
 
@@ -146,6 +152,9 @@ class StepBuilder:
         if self._schedule_filter is not None and not self._schedule_filter(branch):
             self.was_short = True
             return
+        if not self._has_row(branch):
+            self.was_short = True
+            return
         if not (memory.is_admitted or self._may_begin(branch) or is_needed):
             self.was_short = True
             return
@@ -159,6 +168,14 @@ class StepBuilder:
             if not self._place_stretch(branch, stop):
                 return
 
+    def _has_row(self, branch: BranchState) -> bool:
+        """Whether a branch has a row, or can get one in this step: one that follows an earlier step has one before."""
+        if branch.memory.row is not None:
+            return True
+        source = branch.sequence.source
+        follows = source is not None and source.index < source.branch.memory.fed
+        return self._memory.has_row and not follows
+
     def _place_stretch(self, branch: BranchState, stop: int) -> bool:
         """Take the tokens up to `stop`, which see the same other branches. Says whether all of them fitted."""
         at = self._placed[branch]
@@ -166,6 +183,9 @@ class StepBuilder:
         if at == 0 and not self._is_reached(branch.sequence.source):
             return False
         if not all(self._is_reached(one.last) for one in joined):
+            return False
+        if not self._has_row(branch):  # asked after the branches that it sees, which may just have taken rows
+            self.was_short = True
             return False
         count = min(stop - at, self._free)
         if count < stop - at:
@@ -191,8 +211,8 @@ class StepBuilder:
             if last is not None and last.index >= last.branch.memory.fed:
                 after.append(self._index_of(last.branch, last.index))
             elif last is not None:
-                assert one.memory.row is not None, f"`{one.name}` was fed and has no row"
-                after.append(OfRow(one.memory.row))
+                row = one.memory.row
+                after.append(OfCells(cells_of_path(last)) if row is None else OfRow(row))
         return tuple(after)
 
     def _own(self, branch: BranchState) -> list[After]:
@@ -286,6 +306,8 @@ class StepBuilder:
             for index, child in branch.memory.children:
                 if index >= self._placed[branch]:
                     later.append((index, child))
+                elif child.memory.row is None and _needs_row(child) and not self._memory.has_row:
+                    child.memory.owner.late.append(child)
                 elif child.memory.row is None and _needs_row(child):
                     captures.append(Capture(self._memory.open_row(child), self._index_of(branch, index)))
             branch.memory.children[:] = later
