@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -357,6 +358,42 @@ def test_a_changed_program_is_read_again_and_a_broken_one_keeps_its_old_meaning(
             assert (await client.post("/programs/meet", json={"name": "Ada"})).status_code == 200
             file.write_text("template meet(")
             assert (await client.post("/programs/meet", json={"name": "Ada"})).status_code == 200
+
+    run(test())
+
+
+QUOTING = """
+template read(said: text)
+
+assistant json {
+%s}
+"""
+
+
+def test_what_is_kept_of_schemas_and_documents_has_a_bound(tmp_path: Path) -> None:
+    """A server meets new ones for as long as it runs. A guide keeps the masks that it has made."""
+    fields = "".join(f"  f{number}: verbatim(said, max={number + 8})\n" for number in range(40))
+    (tmp_path / "read.pasta").write_text(QUOTING % fields)
+    whole = [
+        _object({f"{n}": {"type": "integer", "minimum": 0, "maximum": 100 * k + n} for n in range(100)})
+        for k in range(7)
+    ]
+
+    def count() -> int:
+        gc.collect()
+        return sum(type(one).__name__ == "MachineGuide" for one in gc.get_objects())
+
+    async def test() -> None:
+        before = count()
+        async with serving(programs=tmp_path) as (client, _):
+            for schema in whole:
+                answer = await client.post("/v1/chat/completions", json=chat("x", **json_format(schema)))
+                assert answer.status_code == 200
+            assert count() - before < 600, "700 types"
+            for number in range(8):
+                answer = await client.post("/programs/read", json={"said": f"this is the document {number}"})
+                assert answer.status_code == 200
+            assert count() - before < 800, "320 quotations"
 
     run(test())
 

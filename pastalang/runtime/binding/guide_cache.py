@@ -6,9 +6,8 @@ The key of a guide holds a number in place of its type, so a large type is hashe
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pastalang.plan.plan import Form, Hole, Plan, Text
 from pastalang.plan.structure import leads_of, walk_plan
@@ -16,25 +15,28 @@ from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.seam import reached
-from pastalang.runtime.constraints.tokens import BoundedCache, Tokens
+from pastalang.runtime.constraints.tokens import BoundedCache, LruCache, Tokens
 from pastalang.values.quotes import quoted_sources
 
+MOST: Final = 512  # guides that are kept, with the masks that they have made: 60 kB each and more
+MOST_QUOTING: Final = 256  # of those that quote an input: the next document has another text
+_KEYS: Final = 2_048  # small things that are kept for a type
 _TAG = re.compile(r"</?([a-z]+)")
 
 
 class GuideCache:
-    """A `MakeGuide` for one vocabulary. Keeps the `limit` most recently used guides.
+    """A `MakeGuide` for one vocabulary. Keeps the most recently used guides.
 
     Raises `GuideError` without a place: whoever opens the hole knows the item, and turns it into an error of the field.
     """
 
-    def __init__(self, tokens: Tokens, *, limit: int = 2_000) -> None:
+    def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
-        self._limit = limit
-        self._known: OrderedDict[Any, Guide] = OrderedDict()
+        self._guides: LruCache[Any, Guide] = LruCache(MOST)
+        self._quoting: LruCache[Any, Guide] = LruCache(MOST_QUOTING)
         self._number = ValueNumbers()
-        self._names: dict[tuple[int, int], tuple[str, ...]] = {}  # of the input texts that a type quotes
-        self._follows: BoundedCache[tuple[int, int, Form, str], str] = BoundedCache(limit)
+        self._names: BoundedCache[tuple[int, int], tuple[str, ...]] = BoundedCache(_KEYS)  # of texts that a type quotes
+        self._follows: BoundedCache[tuple[int, int, Form, str], str] = BoundedCache(_KEYS)
         self._tags: tuple[Plan, tuple[str, ...]] | None = None  # of the most recent plan
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
@@ -43,14 +45,12 @@ class GuideCache:
         types = self._number(hole.type), self._number(plan.types)
         follow = self._follows.cached((*types, hole.form, hole.follow), lambda: self._follow(hole, plan))
         key = (types, hole.form, follow, space, tuple(quoted.items()), forbidden)
-        guide = self._known.get(key)
-        if guide is None:
+
+        def make() -> Guide:
             guide = self._compile(hole, plan, follow, quoted, forbidden)
-            guide = self._known[key] = guide.after(space) if space else guide
-            if len(self._known) > self._limit:
-                self._known.popitem(last=False)
-        self._known.move_to_end(key)
-        return guide
+            return guide.after(space) if space else guide
+
+        return (self._quoting if quoted else self._guides).cached(key, make)
 
     def _follow(self, hole: Hole, plan: Plan) -> str:
         """The text after the hole, as far as its guide depends on it."""
@@ -68,12 +68,7 @@ class GuideCache:
 
     def _quoted(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Mapping[str, str]:
         key = self._number(hole.type), self._number(plan.types)
-        names = self._names.get(key)
-        if names is None:
-            names = tuple(sorted(quoted_sources(hole.type, dict(plan.types))))
-            if len(self._names) >= self._limit:
-                self._names.clear()
-            self._names[key] = names
+        names = self._names.cached(key, lambda: tuple(sorted(quoted_sources(hole.type, dict(plan.types)))))
         for missing in (name for name in names if name not in sources):
             raise GuideError(f"there is no text `{missing}` to quote from")
         return {name: sources[name] for name in names}
