@@ -195,17 +195,15 @@ class _Merger:
         arms = {id(one): arm_of(type, one.value, self.types) for one in found}
         arm = arms[id(self._best(found))] if len({*map(id, arms.values())}) > 1 else arms[id(found[0])]
         fitting = [one for one in found if arms[id(one)] is arm]
-        match arm:
-            case t.Object():
-                return self._keys({field.key: field.type for field in arm.fields}, fitting)
-            case t.Map():
-                names = dict.fromkeys(key for one in fitting if isinstance(one.value, dict) for key in one.value)
-                return self._keys(dict.fromkeys(names, arm.value), fitting)
-            case t.Array():
-                return self._items(arm, fitting)
-            case _:
-                best = self._best(fitting)
-                return best.value, [_Origin((), best)]
+        if isinstance(arm, t.Object):
+            return self._keys({field.key: field.type for field in arm.fields}, fitting)
+        if isinstance(arm, t.Map):
+            names = dict.fromkeys(key for one in fitting if isinstance(one.value, dict) for key in one.value)
+            return self._keys(dict.fromkeys(names, arm.value), fitting)
+        if isinstance(arm, t.Array):
+            return self._items(arm, fitting)
+        best = self._best(fitting)
+        return best.value, [_Origin((), best)]
 
     def _keys(self, keys: Mapping[str, t.Type], found: Sequence[_Found]) -> _Merged:
         value: dict[str, JsonValue] = {}
