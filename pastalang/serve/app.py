@@ -17,6 +17,7 @@ from pastalang.serve.completions import add_completions
 from pastalang.serve.errors import RequestError, bad_request
 from pastalang.serve.guard import Guard, error_response
 from pastalang.serve.page import PAGE
+from pastalang.serve.plans import add_plans
 from pastalang.serve.program_endpoints import add_programs
 from pastalang.serve.responses import add_responses
 from pastalang.serve.service import Service
@@ -44,6 +45,7 @@ def make_app(engine: Engine, settings: Settings) -> FastAPI:
     add_completions(app, service)
     add_responses(app, service)
     add_programs(app, service)
+    add_plans(app, service)
     return app
 
 

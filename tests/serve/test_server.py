@@ -348,6 +348,23 @@ def test_a_program_is_an_endpoint_with_its_types(tmp_path: Path) -> None:
     run(test())
 
 
+def test_a_plan_is_drawn_without_a_run(tmp_path: Path) -> None:
+    (tmp_path / "greet.pasta").write_text(PROGRAM)
+
+    async def test() -> None:
+        async with serving(programs=tmp_path) as (client, server):
+            of_chat = await client.post("/plan", json=chat("x", **json_format(COFFEE)))
+            of_program = await client.get("/programs/greet/plan")
+            unknown = await client.get("/programs/gret/plan")
+            wrong = await client.post("/plan", json=chat("x", **json_format({"type": "nothing"})))
+            assert server.driver.passes == 0
+        assert of_chat.headers["content-type"] == of_program.headers["content-type"] == "image/svg+xml"
+        assert "roast" in of_chat.text and "hello" in of_program.text
+        assert (unknown.status_code, wrong.status_code) == (404, 400)
+
+    run(test())
+
+
 def test_a_changed_program_is_read_again_and_a_broken_one_keeps_its_old_meaning(tmp_path: Path) -> None:
     file = tmp_path / "greet.pasta"
     file.write_text(PROGRAM)
