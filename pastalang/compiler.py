@@ -6,9 +6,11 @@ text ── reading ── Source ── grammar ── syntax tree ── check
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from pastalang.check.checker import check_file
+from pastalang.check.modules import Read
 from pastalang.check.report import certain_diagnostics
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.errors import FileError, ProgramError
@@ -58,17 +60,41 @@ def _path(given: str | os.PathLike[str]) -> Path:
 
 def check_reading(reading: Reading, *, path: Path | None) -> tuple[Program | None, tuple[Diagnostic, ...]]:
     """Parse and check a file or text that was read. Without a `path` it cannot import."""
+    found = analyse_reading(reading, path=path)
+    return found.program, found.diagnostics
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """All that is known of a text. `file` is its syntax tree, or the part of it that could be read; None if there is
+    none. `program` is None if there are errors.
+    """
+
+    source: Source
+    file: nodes.File | None
+    program: Program | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def analyse(text: str, *, path: Path | None, name: str, read: Read | None = None) -> Analysis:
+    """Parse and check a text that may be broken, as editors do. `read` gives the files that it imports."""
+    return analyse_reading(read_text(name, text), path=path, read=read)
+
+
+def analyse_reading(reading: Reading, *, path: Path | None, read: Read | None = None) -> Analysis:
     if not reading.is_usable:
-        return None, reading.diagnostics
+        return Analysis(reading.source, None, None, reading.diagnostics)
+    read = read or (lambda target, name: read_file(target, name=name))
     parsed = parse(reading.source)
     diagnostics = (*reading.diagnostics, *parsed.diagnostics)
     if parsed.file is not None:
-        checked = check_file(reading.source, parsed.file, path=path, parse=_parse)
-        return checked.program, (*diagnostics, *checked.diagnostics)
+        checked = check_file(reading.source, parsed.file, path=path, parse=_parse, read=read)
+        return Analysis(reading.source, parsed.file, checked.program, (*diagnostics, *checked.diagnostics))
     if parsed.rest is not None:
-        checked = check_file(reading.source, parsed.rest, path=path, parse=_parse)
+        checked = check_file(reading.source, parsed.rest, path=path, parse=_parse, read=read)
         diagnostics = (*diagnostics, *certain_diagnostics(checked.diagnostics, parsed.diagnostics))
-    return None, tuple(sorted(diagnostics, key=lambda diagnostic: (diagnostic.source.name, diagnostic.span)))
+    diagnostics = tuple(sorted(diagnostics, key=lambda diagnostic: (diagnostic.source.name, diagnostic.span)))
+    return Analysis(reading.source, parsed.rest, None, diagnostics)
 
 
 def _parse(source: Source) -> tuple[nodes.File | None, tuple[Diagnostic, ...]]:

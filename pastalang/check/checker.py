@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
+from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse, Read
 from pastalang.check.report import Report
 from pastalang.check.templates import TemplateChecker, check_branches
 from pastalang.check.types import Lowering, TypeFacts, TypeTable, report_unenforced_recursion, report_waits
@@ -27,11 +27,11 @@ class Checked:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def check_file(source: Source, file: nodes.File, *, path: Path | None, parse: Parse) -> Checked:
+def check_file(source: Source, file: nodes.File, *, path: Path | None, parse: Parse, read: Read) -> Checked:
     """Check a parsed file. Imports and schemas are resolved relative to `path`, its location."""
     report = Report(source)
     resolved = path.resolve() if path is not None else None
-    loader = Loader(resolved.parent if resolved is not None else None, parse, report)
+    loader = Loader(resolved.parent if resolved is not None else None, parse, report, read)
     root = loader.load(source, resolved, file)
     return _Checker(root, loader, report).check()
 

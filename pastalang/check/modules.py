@@ -12,10 +12,11 @@ from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Diagnostic, Label
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_FILES
-from pastalang.reading import read_file
+from pastalang.reading import Reading
 from pastalang.source import Source, Span
 
 Parse: TypeAlias = Callable[[Source], tuple[nodes.File | None, tuple[Diagnostic, ...]]]
+Read: TypeAlias = Callable[[Path, str], Reading]  # a file, and how it is named in messages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +57,7 @@ class Loader:
     folder: Path | None
     parse: Parse
     report: Report
+    read: Read
     modules: dict[Path, Module] = field(default_factory=dict)
     order: list[Module] = field(default_factory=list)  # each module comes after the modules it imports
     loading: list[tuple[Path, Label]] = field(default_factory=list)  # the chain of imports being followed
@@ -97,7 +99,7 @@ class Loader:
                 message="this file exceeds it",
             )
             return None
-        reading = read_file(target, name=self._shown(target))
+        reading = self.read(target, self._shown(target))
         file, problems = self.parse(reading.source) if reading.is_usable else (None, ())
         if not reading.was_opened:
             report.add(

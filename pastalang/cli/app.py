@@ -32,6 +32,7 @@ ENTRIES = (
     Entry("extract", "pastalang.cli.extract", "Extract rows from many documents; a run can be resumed."),
     Entry("try", "pastalang.cli.try_model", "Show how a model does on a few labelled rows."),
     Entry("serve", "pastalang.cli.serve", "Serve a model over HTTP, for clients of OpenAI."),
+    Entry("lsp", "pastalang.cli.lsp", "Answer editors about programs, as a language server."),
     Entry("report", "pastalang.cli.extract", "Show the rows of a bulk run as one HTML page."),
     Entry("models", "pastalang.cli.models", "List the models of this machine and its default one."),
     Entry("label", "pastalang.cli.training_rows", "Write training rows from a model's own answers."),

@@ -1,0 +1,1 @@
+"""What editors ask about programs: `language` answers, and `server` speaks the protocol."""

@@ -1,0 +1,234 @@
+"""The language server: the protocol of editors in front of `language`. Importing it imports pygls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+
+from pastalang import __version__
+from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.lsp.language import Document, Item, Symbol
+from pastalang.lsp.names import Kind
+from pastalang.source import Source, Span
+
+_KINDS: Final = {
+    "type": lsp.CompletionItemKind.Class,
+    "input": lsp.CompletionItemKind.Variable,
+    "field": lsp.CompletionItemKind.Field,
+    "snippet": lsp.CompletionItemKind.Snippet,
+}
+_SYMBOLS: Final = {
+    Kind.TYPE: lsp.SymbolKind.Class,
+    Kind.TEMPLATE: lsp.SymbolKind.Function,
+    Kind.FIELD: lsp.SymbolKind.Field,
+    Kind.LOCAL: lsp.SymbolKind.Variable,
+}
+_MOST_FILES: Final = 200  # next to a file, in which a name is changed too
+
+
+def make_server() -> LanguageServer:
+    """A server that has not been started: `start_io` reads the standard input."""
+    server = LanguageServer("pasta", __version__)
+    documents = Documents(server)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    def opened(given: lsp.DidOpenTextDocumentParams) -> None:
+        documents.publish(given.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(given: lsp.DidChangeTextDocumentParams) -> None:
+        documents.forget()
+        documents.publish(given.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(given: lsp.DidCloseTextDocumentParams) -> None:
+        documents.forget()
+        server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(given.text_document.uri, []))
+
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    def hover(given: lsp.HoverParams) -> lsp.Hover | None:
+        document = documents.of(given.text_document.uri)
+        found = document.hover(offset_of(document.source, given.position))
+        if found is None:
+            return None
+        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, found[1]), range_of(document.source, found[0]))
+
+    @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[" ", ":", "{", "(", "|"]))
+    def completion(given: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+        document = documents.of(given.text_document.uri)
+        return [_item(one) for one in document.completion(offset_of(document.source, given.position))]
+
+    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
+    def definition(given: lsp.DefinitionParams) -> lsp.Location | None:
+        document = documents.of(given.text_document.uri)
+        here = document.name_at(offset_of(document.source, given.position))
+        found = None if here is None else document.definition(here)
+        if found is None:
+            return None
+        return lsp.Location(_uri(found[0], given.text_document.uri), range_of(found[0].source, found[1].span))
+
+    @server.feature(lsp.TEXT_DOCUMENT_RENAME)
+    def rename(given: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+        return documents.rename(given)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    def symbols(given: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+        document = documents.of(given.text_document.uri)
+        return [_symbol(document.source, one) for one in document.symbols()]
+
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    def formatting(given: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
+        document = documents.of(given.text_document.uri)
+        text = document.formatted()
+        if text is None:
+            return None
+        return [lsp.TextEdit(range_of(document.source, Span(0, len(document.source.text))), text)]
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION)
+    def actions(given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        document, uri = documents.of(given.text_document.uri), given.text_document.uri
+        first = offset_of(document.source, given.range.start)
+        last = offset_of(document.source, given.range.end)
+        return [
+            lsp.CodeAction(
+                fix.title, kind=lsp.CodeActionKind.QuickFix, is_preferred=True,
+                diagnostics=[_diagnostic(fix.diagnostic, uri)],
+                edit=lsp.WorkspaceEdit({uri: [lsp.TextEdit(range_of(document.source, fix.span), fix.text)]}),
+            )
+            for fix in document.fixes()
+            if fix.span.start <= last and first <= fix.span.end
+        ]  # fmt: skip
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
+    @server.thread()
+    def lenses(given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        document = documents.of(given.text_document.uri)
+        return [
+            lsp.CodeLens(range_of(document.source, span), lsp.Command(text, ""))
+            for span, text in document.lenses()
+        ]  # fmt: skip
+
+    return server
+
+
+class Documents:
+    """The programs of an editor, each analysed once for a text."""
+
+    def __init__(self, server: LanguageServer) -> None:
+        self._server = server
+        self._known: dict[str, Document] = {}
+
+    def of(self, uri: str) -> Document:
+        if uri not in self._known:
+            path = to_fs_path(uri)
+            text = self._server.workspace.get_text_document(uri).source
+            self._known[uri] = Document(text, path=None if path is None else Path(path), read=self._opened)
+        return self._known[uri]
+
+    def forget(self) -> None:
+        """A file has changed, and those that import it are other programs now."""
+        self._known.clear()
+
+    def publish(self, uri: str) -> None:
+        found = [_diagnostic(one, uri) for one in self.of(uri).diagnostics]
+        self._server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
+
+    def rename(self, given: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+        uri = given.text_document.uri
+        document = self.of(uri)
+        here = document.name_at(offset_of(document.source, given.position))
+        if here is None or here.kind is Kind.BUILT_IN or not given.new_name.isidentifier():
+            return None
+        home, name = document.definition(here) or (document, here)
+        files = [home, document] if name.kind is not Kind.TYPE else [home, document, *self._near(home)]
+        changes: dict[str, list[lsp.TextEdit]] = {}
+        for file in files:
+            is_same = file.path == home.path or (home.path is not None and file.imports(home.path, name.text))
+            where = _uri(file, uri)
+            if is_same and where not in changes:
+                changes[where] = [lsp.TextEdit(range_of(file.source, span), given.new_name) for span in file.uses(name)]
+        return lsp.WorkspaceEdit(changes)
+
+    def _near(self, document: Document) -> list[Document]:
+        """The programs that may import a file: those in its folder and below."""
+        if document.path is None:
+            return []
+        found = sorted(document.path.resolve().parent.rglob("*.pasta"))[:_MOST_FILES]
+        return [self.of(from_fs_path(str(path)) or "") for path in found if path != document.path]
+
+    def _opened(self, path: Path) -> str | None:
+        for uri, document in self._server.workspace.text_documents.items():
+            if (known := to_fs_path(uri)) is not None and Path(known).resolve() == path:
+                return str(document.source)
+        return None
+
+
+# ── places ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def offset_of(source: Source, position: lsp.Position) -> int:
+    """Editors count UTF-16 units in a line, from 0. A place behind the end of a line is at its end."""
+    if position.line >= len(source.line_starts):
+        return len(source.text)
+    line = source.line(position.line + 1)
+    units = line.encode("utf-16-le", "surrogatepass")[: 2 * position.character]
+    return source.line_starts[position.line] + len(units.decode("utf-16-le", "ignore"))
+
+
+def range_of(source: Source, span: Span) -> lsp.Range:
+    return lsp.Range(_position(source, span.start), _position(source, span.end))
+
+
+def _position(source: Source, offset: int) -> lsp.Position:
+    place = source.place(min(offset, len(source.text)))
+    before = source.line(place.line)[: place.column - 1]
+    return lsp.Position(place.line - 1, len(before.encode("utf-16-le", "surrogatepass")) // 2)
+
+
+def _uri(document: Document, usual: str) -> str:
+    path = to_fs_path(usual)
+    if document.path is None or (path is not None and Path(path) == document.path):
+        return usual
+    return from_fs_path(str(document.path)) or usual
+
+
+# ── what the protocol calls things ───────────────────────────────────────────────────────────────────────────
+
+
+def _diagnostic(one: Diagnostic, uri: str) -> lsp.Diagnostic:
+    advice = "".join(f"\nhelp: {help}" for help in one.help)
+    message = f"{one.headline}: {one.message}" if one.message else one.headline
+    related = [
+        lsp.DiagnosticRelatedInformation(
+            lsp.Location(uri, range_of(label.source or one.source, label.span)), label.message
+        )
+        for label in one.related
+        if label.source is None or label.source.name == one.source.name
+    ]
+    severity = lsp.DiagnosticSeverity.Error if one.is_error else lsp.DiagnosticSeverity.Warning
+    return lsp.Diagnostic(
+        range_of(one.source, one.span),
+        message + advice,
+        severity,
+        one.code,
+        source="pasta",
+        related_information=related,
+    )  # fmt: skip
+
+
+def _item(one: Item) -> lsp.CompletionItem:
+    given: dict[str, Any] = {}
+    if one.snippet is not None:
+        given = {"insert_text": one.snippet, "insert_text_format": lsp.InsertTextFormat.Snippet}
+    return lsp.CompletionItem(one.label, kind=_KINDS[one.kind], **given)
+
+
+def _symbol(source: Source, one: Symbol) -> lsp.DocumentSymbol:
+    return lsp.DocumentSymbol(
+        one.name, _SYMBOLS[one.kind], range_of(source, one.span), range_of(source, one.name_span),
+        children=[_symbol(source, part) for part in one.parts],
+    )  # fmt: skip

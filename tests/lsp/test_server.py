@@ -1,0 +1,207 @@
+"""The language server as an editor drives it: a process that is asked over its standard input."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pygls")
+
+TYPES = 'type Money = {\n  amount: number(min=0)\n  currency: "EUR" | "USD"\n}\n'
+PROGRAM = '''import Money from "./types.pasta"
+
+template bill(title: text)
+
+user """
+Title: {title} 🎈
+{schema}
+"""
+
+assistant json {
+  brand: string(max=12) | null
+  price: Money
+  quote: verbatim(title, max=8)
+  headline: string(max=24) after brand "in one line"
+}
+'''
+
+
+class Editor:
+    """Opens programs of a folder, and asks about places that are written as the text before them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.number, self.texts = folder, 0, dict[str, str]()
+        self.diagnostics: dict[str, list[dict[str, Any]]] = {}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from pastalang.cli.main import main; main()", "lsp"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities={})
+        self.tell("initialized")
+
+    def tell(self, method: str, **params: Any) -> None:
+        self._send({"method": method, "params": params})
+
+    def ask(self, method: str, **params: Any) -> Any:
+        self.number += 1
+        self._send({"id": self.number, "method": method, "params": params})
+        while (message := self._receive()).get("id") != self.number:
+            if message["method"] == "textDocument/publishDiagnostics":
+                self.diagnostics[message["params"]["uri"]] = message["params"]["diagnostics"]
+        assert "error" not in message, message
+        return message["result"]
+
+    def _send(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        self.process.stdin.flush()
+
+    def _receive(self) -> dict[str, Any]:
+        stream = self.process.stdout
+        assert stream is not None
+        headers = [line for line in iter(stream.readline, b"\r\n") if line]
+        size = next(int(line.split(b":")[1]) for line in headers if line.lower().startswith(b"content-length"))
+        found: dict[str, Any] = json.loads(stream.read(size))
+        return found
+
+    def uri(self, name: str) -> str:
+        return (self.folder / name).as_uri()
+
+    def open(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, "utf-8")
+        document = {"uri": self.uri(name), "languageId": "pasta", "version": 1, "text": text}
+        self.texts[name] = text
+        self.tell("textDocument/didOpen", textDocument=document)
+
+    def change(self, name: str, text: str) -> list[dict[str, Any]]:
+        """The diagnostics of the new text."""
+        self.texts[name] = text
+        document = {"uri": self.uri(name), "version": len(self.texts) + self.number}
+        self.tell("textDocument/didChange", textDocument=document, contentChanges=[{"text": text}])
+        self.at("hover", name, "")
+        return self.diagnostics[self.uri(name)]
+
+    def at(self, method: str, name: str, before: str, **params: Any) -> Any:
+        text = self.texts[name]
+        lines = text[: text.index(before) + len(before)].split("\n")
+        place = {"line": len(lines) - 1, "character": len(lines[-1].encode("utf-16-le")) // 2}
+        document = {"uri": self.uri(name)}
+        return self.ask(f"textDocument/{method}", textDocument=document, position=place, **params)
+
+    def of(self, method: str, name: str, **params: Any) -> Any:
+        return self.ask(f"textDocument/{method}", textDocument={"uri": self.uri(name)}, **params)
+
+    def slice(self, name: str, where: Any) -> str:
+        lines = self.texts[name].split("\n")
+        (start, end), line = (where["start"], where["end"]), lines[where["start"]["line"]].encode("utf-16-le")
+        assert start["line"] == end["line"]
+        return line[2 * start["character"] : 2 * end["character"]].decode("utf-16-le")
+
+
+@pytest.fixture(scope="module")
+def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
+    found = Editor(tmp_path_factory.mktemp("programs"))
+    found.open("types.pasta", TYPES)
+    found.open("bill.pasta", PROGRAM)
+    yield found
+    found.ask("shutdown")
+    found.tell("exit")
+    found.process.communicate(timeout=20)
+    assert found.process.returncode == 0
+
+
+def test_a_program_is_checked_while_it_is_typed_and_each_suggestion_is_a_change(editor: Editor) -> None:
+    assert editor.change("bill.pasta", PROGRAM) == []
+    [found] = editor.change("bill.pasta", PROGRAM.replace("after brand", "after brnad"))
+    assert found["code"] == "unknown-name" and "did you mean `brand`" in found["message"]
+    assert editor.slice("bill.pasta", found["range"]) == "brnad"
+    [action] = editor.of("codeAction", "bill.pasta", range=found["range"], context={"diagnostics": [found]})
+    [edit] = action["edit"]["changes"][editor.uri("bill.pasta")]
+    assert (action["title"], edit["newText"], edit["range"]) == ("change to `brand`", "brand", found["range"])
+    [twice, *_] = editor.change("bill.pasta", PROGRAM.replace("  quote", "  brand"))
+    assert twice["code"] == "duplicate-field" and twice["relatedInformation"]
+    editor.change("bill.pasta", PROGRAM)
+
+
+def test_a_name_says_what_it_is_and_where_it_is_declared(editor: Editor) -> None:
+    said = editor.at("hover", "bill.pasta", "  headl")["contents"]["value"]
+    assert "string(max=24)" in said and "in one line" in said and "waits for `brand`" in said and "at most 24" in said
+    assert "currency" in editor.at("hover", "bill.pasta", "  price: Mon")["contents"]["value"]
+    assert "an input" in editor.at("hover", "bill.pasta", "verbatim(tit")["contents"]["value"]
+    for before, name, declared in (
+        ("price: Mon", "types.pasta", "Money"), ("after bra", "bill.pasta", "brand"),
+        ("Title: {ti", "bill.pasta", "title"),
+    ):  # fmt: skip
+        there = editor.at("definition", "bill.pasta", before)
+        assert there["uri"] == editor.uri(name) and editor.slice(name, there["range"]) == declared
+    assert editor.at("definition", "bill.pasta", "Title: {title} 🎈\n") is None
+
+
+def test_a_name_is_changed_wherever_it_is_meant(editor: Editor) -> None:
+    changes = editor.at("rename", "bill.pasta", "price: Mon", newName="Price")["changes"]
+    assert {uri: len(edits) for uri, edits in changes.items()} == {
+        editor.uri("types.pasta"): 1, editor.uri("bill.pasta"): 2,
+    }  # fmt: skip
+    edits = editor.at("rename", "bill.pasta", "(tit", newName="name")["changes"][editor.uri("bill.pasta")]
+    assert len(edits) == 3 and {editor.slice("bill.pasta", one["range"]) for one in edits} == {"title"}
+    assert editor.at("rename", "bill.pasta", "brand: str", newName="text") is None
+
+
+def test_what_may_stand_at_a_place_is_proposed(editor: Editor) -> None:
+    for before, after, some in (
+        ("after ", "headline: string after ", {"brand", "price", "quote"}),
+        ("  price: ", "  price: ", {"Money", "string"}), ("(title: ", "(title: ", {"text", "messages"}),
+        ("Title: {", "Title: {", {"title"}), ("verbatim(", "verbatim(", {"title"}),
+    ):  # fmt: skip
+        text = PROGRAM[: PROGRAM.index(before)] + after.removeprefix("headline: string ")
+        editor.change("bill.pasta", text + ("\n}" if before == "after " else ""))
+        labels = {one["label"] for one in editor.at("completion", "bill.pasta", text)}
+        assert some <= labels and "headline" not in labels and ("string" in labels) is (before == "  price: ")
+    editor.change("bill.pasta", "te")
+    assert "template" in {one["label"] for one in editor.at("completion", "bill.pasta", "te")}
+    editor.change("bill.pasta", PROGRAM)
+
+
+def test_a_program_has_symbols_a_canonical_form_and_a_forecast(editor: Editor) -> None:
+    [bill] = editor.of("documentSymbol", "bill.pasta")
+    assert (bill["name"], [one["name"] for one in bill["children"]]) == (
+        "bill", ["title", "brand", "price", "quote", "headline"],
+    )  # fmt: skip
+    [lens] = editor.of("codeLens", "bill.pasta")
+    assert lens["command"]["title"] == "5 values, 36 passes, 1.7x"
+    editor.change("bill.pasta", PROGRAM.replace("  brand: ", "      brand:"))
+    [edit] = editor.of("formatting", "bill.pasta", options={"tabSize": 2, "insertSpaces": True})
+    assert edit["newText"] == PROGRAM
+    editor.change("bill.pasta", PROGRAM.replace("{", "[", 1))
+    assert editor.of("formatting", "bill.pasta", options={"tabSize": 2, "insertSpaces": True}) is None
+    assert editor.of("codeLens", "bill.pasta") == []
+    editor.change("bill.pasta", PROGRAM)
+
+
+def test_three_hundred_random_edits_are_survived(editor: Editor) -> None:
+    rng, text = random.Random(0), PROGRAM
+    for number in range(300):
+        start = rng.randrange(len(text) + 1)
+        end = min(len(text), start + rng.choice((0, 0, 1, 5, 40)))
+        text = (
+            text[:start]
+            + rng.choice(("", "{", '"""', " after ", "x", "\n", "🎈", "type T = ", PROGRAM[9:60]))
+            + text[end:]
+        )
+        text = PROGRAM if number % 40 == 39 else text
+        editor.change("bill.pasta", text)
+        for method, params in (("hover", {}), ("completion", {}), ("definition", {}), ("rename", {"newName": "new"})):
+            editor.at(method, "bill.pasta", text[: rng.randrange(len(text) + 1)], **params)
+        everywhere = {"start": {"line": 0, "character": 0}, "end": {"line": 999, "character": 0}}
+        editor.of("codeAction", "bill.pasta", range=everywhere, context={"diagnostics": []})
+        assert editor.of("documentSymbol", "bill.pasta") is not None and editor.of("codeLens", "bill.pasta") is not None
+        editor.of("formatting", "bill.pasta", options={"tabSize": 2, "insertSpaces": True})
+    assert editor.change("bill.pasta", PROGRAM) == [] and editor.process.poll() is None
