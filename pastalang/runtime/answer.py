@@ -11,9 +11,10 @@ from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, dra
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer
-from pastalang.runtime.scheduler.author import Author, AuthorsRun
 from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.transcript import (
+    Author,
+    AuthorsRun,
     Details,
     Field,
     Written,
@@ -39,7 +40,7 @@ class Layout:
 
     answer: Answer
     written: JsonValue
-    fields: tuple[tuple[Field, Place], ...]
+    fields: tuple[tuple[Author, Field, Place], ...]
     branches: tuple[tuple[Author, Place], ...]
     mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
 
@@ -167,7 +168,7 @@ class _LayoutBuilder:
         self.thinking: str | None = None
         self.sources: dict[str, str] = {}
         self.truncations: list[Truncation] = []
-        self.written_fields: list[tuple[Field, Place]] = []
+        self.written_fields: list[tuple[Author, Field, Place]] = []
         self.written_branches: list[tuple[Author, Place]] = []
         self._request = request
         self._document = document
@@ -246,7 +247,7 @@ class _LayoutBuilder:
         text, place = "".join(stretch.text for stretch in self.stretches[first:]), Place(start, self._length)
         if field.is_auto and field.form is Form.JSON and not field.is_thread:
             text, place = f'"{text}"', Place(start - 1, self._length + 1)  # known text has its quotes
-        self.written_fields.append((field, place))
+        self.written_fields.append((branch, field, place))
         decoding, details = field.decoding, field.decoding.details
         self.fields.insert(
             before,

@@ -85,8 +85,8 @@ from pastalang.runtime.request_window import (
     run_window,
 )
 from pastalang.runtime.result import Extraction, Result, warn
-from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import ScheduleFilter, Scheduler
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.runtime.scheduler.step_budget import Limits
 
 M = TypeVar("M")

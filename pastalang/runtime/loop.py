@@ -23,8 +23,8 @@ from pastalang.runtime.interrupts import HeldInterrupts, hold_interrupts
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.sampling.sampler import Outcome, Sampler
 from pastalang.runtime.scheduler.probes import note_details
-from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import PendingSample, Scheduler
+from pastalang.runtime.scheduler.state import RequestState
 
 T = TypeVar("T")
 

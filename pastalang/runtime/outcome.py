@@ -12,8 +12,7 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage
-from pastalang.runtime.scheduler.branch import BranchState, TokenSequence
-from pastalang.runtime.scheduler.request import FirstAnswerStats, RequestState
+from pastalang.runtime.scheduler.state import BranchState, FirstAnswerStats, RequestState, TokenSequence
 from pastalang.runtime.trace import ROOT_LANE, DraftedTokens, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from pastalang.plan.plan import Form, Hole
 from pastalang.program.types import String
-from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.runtime.scheduler.transcript import (
     Field,
     Written,

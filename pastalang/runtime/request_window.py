@@ -28,7 +28,7 @@ from pastalang.runtime.answer_parts import Truncation
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.loop import Loop, in_thread
 from pastalang.runtime.result import Result, warn
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import RequestState
 
 Inputs: TypeAlias = Mapping[str, Any]
 Given: TypeAlias = "Inputs | PastaError"

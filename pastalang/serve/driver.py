@@ -26,7 +26,7 @@ from pastalang.runtime.events import Event
 from pastalang.runtime.partial_text import text_so_far
 from pastalang.runtime.plan_cache import Runnable
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.serve.errors import RequestError
 
 _LOG: Final = logging.getLogger("pastalang.serve")

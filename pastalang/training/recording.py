@@ -24,9 +24,8 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.sampling.sampler import Sample
-from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import PendingSample, ScheduleFilter, Scheduler
+from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.runtime.step import StepBatch
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadRow

@@ -24,8 +24,8 @@ from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.drafts.drafter import EngineDrafter
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.sampling.sampler import Sample
-from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Scheduler
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.training.data import Row, read_checked
 from pastalang.training.recording import CELLS, FAR
 from pastalang.training.teacher import Teacher

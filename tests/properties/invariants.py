@@ -20,7 +20,7 @@ from pastalang.plan.plan import Overrun, Placement
 from pastalang.plan.simulate import simulate
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.testing import check_schedule_changes_nothing, schedules
 from pastalang.values.to_schema import schema_of
 from tests import oracle

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang import Engine, OutOfMemory, Result, Sampling, build_plan
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import Family
 from tests.properties.cases import FEW, Case, cases

@@ -24,7 +24,7 @@ from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.fakes import FakeModel
 from pastalang.testing.strategies import programs

@@ -25,9 +25,8 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.models.probe_tokens import Accuracy, ProbeTokens, with_probe_tokens
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.sampling.sampler import Sample
-from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Scheduler
+from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.answer import Answer, answer_of

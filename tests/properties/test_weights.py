@@ -17,7 +17,7 @@ from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.scheduler import probes
-from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.state import BranchState
 from pastalang.testing.fakes import Scores, hashed_model, hashed_score
 from tests.properties.splitting import TOKENIZERS, tools
 

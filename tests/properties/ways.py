@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from pastalang import Engine, Limits, OutOfMemory, PastaError, Plan, Result
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.runtime.step import StepBatch
 from tests.properties.models import VOCABULARY, guides_of, tokenizer_of
 

@@ -14,9 +14,9 @@ import pastalang
 from pastalang import Engine, Sampling
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.sampling.sampler import Outcome, Sample
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import PROBE
 from pastalang.runtime.scheduler.scheduler import PendingSample
+from pastalang.runtime.scheduler.state import BranchState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 from tests.properties.models import VOCABULARY, probe_tokens

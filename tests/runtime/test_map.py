@@ -16,7 +16,7 @@ import torch
 import pastalang
 from pastalang import BadInputs, Engine, Result, TruncationWarning
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from tests.oracle.toy_models import toy_model

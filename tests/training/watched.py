@@ -12,9 +12,8 @@ from pastalang import Engine, Mode, Sampling, build_plan
 from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.models.probe_tokens import Accuracy, ProbeTokens
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.runtime.step import StepBatch
 from pastalang.training.lessons import Recorder, drawn_of
 from pastalang.training.probe_lines import Host

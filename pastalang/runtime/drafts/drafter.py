@@ -20,9 +20,8 @@ from pastalang.runtime.drafts.guess_tree import Chances, GuessTree
 from pastalang.runtime.drafts.probed import ProbeDrafts
 from pastalang.runtime.drafts.texts import Texts
 from pastalang.runtime.drafts.values import Values
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import DraftTree, Guess
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import BranchState, RequestState
 
 _SKIPPED = 50  # steps without trees before they are tried again
 _TRIED = 2  # steps more, with probes: what one step predicts is guessed in the next

@@ -24,9 +24,9 @@ from pastalang.runtime.drafts.probed import PREDICTED, Predicted, distance_and_b
 from pastalang.runtime.drafts.texts import LONGEST, Texts
 from pastalang.runtime.drafts.values import END, Values
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.hole import OpenHole
+from pastalang.runtime.scheduler.state import BranchState
 
 DEEPEST = 12  # guesses one after another
 _LONGEST_TEXT = 32  # tokens between two values that are fed with a guess

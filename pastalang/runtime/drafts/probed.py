@@ -21,9 +21,9 @@ import torch
 from pastalang.runtime.drafts.budget import NO_PROBES, Probing
 from pastalang.runtime.models.probe_tokens import BUCKETS, EDGES, ProbeTokens
 from pastalang.runtime.sampling.sampler import waiting_times
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import DraftTree
 from pastalang.runtime.scheduler.sample_request import draw_key, sampling_of
+from pastalang.runtime.scheduler.state import BranchState
 
 PREDICTED: Final = 400  # the first kind of guesses that were predicted
 LIKELIEST = 8  # tokens that are considered at each distance

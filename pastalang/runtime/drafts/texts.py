@@ -8,7 +8,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from pastalang.runtime.constraints.vocabulary import Vocabulary
-from pastalang.runtime.scheduler.branch import BranchState, Seen
+from pastalang.runtime.scheduler.state import BranchState, Seen
 
 LONGEST = 4  # tokens of a match that are compared
 _LOOKED_AT = 16  # places of a token that are compared, the last ones first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.runtime.scheduler.transcript import Field, Written, WrittenField, WrittenLoop
 
 END = -1  # instead of a token: the value ended

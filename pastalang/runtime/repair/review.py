@@ -25,11 +25,9 @@ from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.targets import Key, Target, field_targets, repair_text, retry_text, targets_of
 from pastalang.runtime.repair.validation import Objection, judge
-from pastalang.runtime.scheduler.author import Author
-from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import Retake, branches_after, joiners_of, latest, rewind_to, undo
-from pastalang.runtime.scheduler.transcript import Field
+from pastalang.runtime.scheduler.state import BranchState, RequestState
+from pastalang.runtime.scheduler.transcript import Author, Field
 from pastalang.values.json import places_of
 from pastalang.values.paths import path_text
 
@@ -67,7 +65,7 @@ class Attempt:
 
 @dataclass(slots=True)
 class Review:
-    """The reviewer of one request; see `scheduler.request.Reviewer`.
+    """The reviewer of one request; see `scheduler.state.Reviewer`.
 
     In the end every answer either has a valid instance in `models`, or something in `problems` says what is wrong.
     """

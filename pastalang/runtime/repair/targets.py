@@ -21,8 +21,7 @@ from typing import Final, TypeAlias
 
 from pastalang.runtime.answer import Layout
 from pastalang.runtime.repair.validation import Objection
-from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.checkpoint import Checkpoint
+from pastalang.runtime.scheduler.state import BranchState, Checkpoint
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json import Node, Place
 
@@ -58,9 +57,9 @@ def targets_of(layout: Layout, tree: Node, objection: Objection) -> tuple[Target
 def field_targets(layout: Layout) -> tuple[Target, ...]:
     """Every field that can be decoded again by itself."""
     return tuple(
-        Target(field.path, field.items, place, field.checkpoint, field)
-        for field, place in layout.fields
-        if field.checkpoint is not None
+        Target(field.path, field.items, place, checkpoint, field)
+        for branch, field, place in layout.fields
+        if isinstance(branch, BranchState) and (checkpoint := branch.retries.holes.get(field)) is not None
     )
 
 
@@ -82,7 +81,7 @@ def _writers(layout: Layout, place: Place) -> list[Target]:
         if isinstance(branch, BranchState) and branch.retries.first_checkpoint is not None and written.contains(place)
     ]
     exact = [target for target in around if target.place == place]
-    if exact and not any(written == place for _, written in layout.fields):
+    if exact and not any(written == place for _, _, written in layout.fields):
         return exact[:1]
     fields = [target for target in field_targets(layout) if target.place.touches(place)]
     if not fields and around:

@@ -19,10 +19,9 @@ from functools import partial
 from pastalang.plan.plan import Arm, Hole, ItemNumber, Repeat, Segment, Text
 from pastalang.plan.structure import measure
 from pastalang.runtime.binding.spaced import fed_text
-from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache
-from pastalang.runtime.scheduler.request import Pace, RequestState
+from pastalang.runtime.scheduler.state import BranchState, Pace, RequestState, Stage
 
 
 def cells_wanted(branch: BranchState) -> int:

@@ -6,9 +6,8 @@ from pastalang.plan.forecast import costliest_gaps, rooms_of_threads
 from pastalang.plan.plan import Hole, InputText, Mode
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.errors import OutOfMemory, TooLong
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.values.describe import counted
 from pastalang.values.lengths import closed_texts
 from pastalang.values.text import text_of, value_at

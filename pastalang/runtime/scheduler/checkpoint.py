@@ -5,40 +5,10 @@ A transcript only grows, so a checkpoint keeps lengths, not copies; `rewound` cu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from pastalang.plan.machine import Cursor
-from pastalang.runtime.scheduler.branch import BranchState, OpenList, Seen, Source
+from pastalang.runtime.scheduler.state import BranchState, Checkpoint, Level, OpenList, Seen
 from pastalang.runtime.scheduler.transcript import Written, WrittenLoop
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """A list at a checkpoint: the live one, how many `items` it had, and how long the last of them was."""
-
-    around: OpenList
-    items: int
-    length: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Checkpoint:
-    """The state of `branch` before a hole, a choice, a list or a join. `branches` counts those that existed then."""
-
-    branch: BranchState
-    cursor: Cursor
-    length: int  # of what the branch had written, lists left out
-    levels: tuple[Level, ...]  # the lists around the place, outermost first
-    source: Source | None
-    view: tuple[Seen, ...]
-    own: tuple[Seen, ...]  # the part of the view that the branch wrote itself
-    position: int
-    highest: int
-    start: int
-    branches: int
-    reported: int  # how many of its values had been reported
-    join_checkpoints: tuple[Checkpoint, ...]
-    joined: tuple[BranchState, ...] = ()  # what the join adds, if it is before a join
 
 
 def checkpoint_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Checkpoint:

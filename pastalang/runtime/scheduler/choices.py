@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pastalang.plan.machine import Closing, Draw, Opening
 from pastalang.plan.plan import Arm, Choose, Repeat, Text, Value
-from pastalang.runtime.scheduler.branch import BranchState, OpenList, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.decision import Decision
-from pastalang.runtime.scheduler.event_log import report_arm, report_empty_list
 from pastalang.runtime.scheduler.fields import wait_for_logits
+from pastalang.runtime.scheduler.reports import report_arm, report_empty_list
 from pastalang.runtime.scheduler.scope import elements_of
+from pastalang.runtime.scheduler.state import BranchState, OpenList, Stage
 from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, WrittenText, WrittenValue
 
 

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from pastalang.runtime.step import CellId
 
 if TYPE_CHECKING:
-    from pastalang.runtime.scheduler.branch import BranchState
-    from pastalang.runtime.scheduler.request import RequestState
+    from pastalang.runtime.scheduler.state import BranchState, RequestState
 
 FROM_BRANCH = -1  # the parent of a draft that follows the branch's last token
 FORCED = -1  # the kind of a token that the type forces after the guess before it

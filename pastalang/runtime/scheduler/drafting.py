@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import Drafter, DraftTree, Guess
 from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.runtime.step import Edit, Show
 
 

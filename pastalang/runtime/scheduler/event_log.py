@@ -7,13 +7,10 @@ that the caller has seen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import replace
 
-from pastalang.plan.plan import Arm, Repeat, Text
-from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.transcript import Field
+from pastalang.runtime.events import Event, TextDelta
 
 
 class EventLog:
@@ -50,51 +47,3 @@ class EventLog:
             return replace(event, text=fresh) if fresh else None
         self._now[event] += 1
         return event if self._now[event] > self._known[event] else None
-
-
-def report_start(branch: BranchState, field: Field) -> None:
-    branch.request.events.report(FieldStarted(field.path, field.items))
-
-
-def report_text(branch: BranchState, field: Field, text: str) -> None:
-    if text:
-        branch.request.events.report(TextDelta(field.path, field.items, text))
-        field.reported += len(text)
-
-
-def report_end(branch: BranchState, field: Field) -> None:
-    """Text that could have become a tag is reported only now."""
-    report_text(branch, field, field.text[field.reported :])
-    _report_done(branch, FieldDone(field.path, field.items, field.text, field.truncated))
-
-
-def report_value(branch: BranchState, path: str, items: tuple[int, ...], text: str) -> None:
-    """A value that was chosen and not decoded: the null of an optional object, an empty list."""
-    branch.request.events.report(FieldStarted(path, items), TextDelta(path, items, text))
-    _report_done(branch, FieldDone(path, items, text, truncated=False))
-
-
-def report_again(branch: BranchState, fields: Iterable[FieldDone]) -> None:
-    """Values that replace those that were decoded in their place."""
-    for done in fields:
-        branch.request.events.report(
-            FieldStarted(done.field, done.items), TextDelta(done.field, done.items, done.text), done
-        )
-
-
-def _report_done(branch: BranchState, done: FieldDone) -> None:
-    branch.request.events.report(done)
-    branch.record.reported.append(done)
-
-
-def report_arm(branch: BranchState, field: str, arm: Arm) -> None:
-    """An arm without a hole is a value of its own; the holes of other arms report themselves."""
-    texts = [segment.text for segment in arm.segments if isinstance(segment, Text)]
-    if len(texts) == len(arm.segments):
-        report_value(branch, field, branch.cursor.items, arm.lead + "".join(texts))
-
-
-def report_empty_list(branch: BranchState, repeat: Repeat, items: int) -> None:
-    """A JSON list that ends before its first item."""
-    if items == 0 and repeat.empty is not None:
-        report_value(branch, repeat.field, branch.cursor.items, "[]")

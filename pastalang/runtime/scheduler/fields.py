@@ -8,11 +8,11 @@ from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import NoEndingFits, State
 from pastalang.runtime.constraints.tagged_text import Tag, TaggedTextState
-from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
-from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text, report_value
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
+from pastalang.runtime.scheduler.reports import report_end, report_start, report_text, report_value
 from pastalang.runtime.scheduler.scope import sources_of
+from pastalang.runtime.scheduler.state import BranchState, Stage
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, FieldDecoding, WrittenField
 from pastalang.values.fit import find_mismatches
@@ -63,7 +63,9 @@ def open_hole(branch: BranchState, hole: Hole) -> None:
         on_truncated=hole.sampling.on_truncated or request.base.on_truncated, is_thread=hole.is_thread,
     )  # fmt: skip
     if not hole.is_thread:  # a thread is decoded again with the text that began it
-        field.checkpoint = mark_checkpoint(branch)
+        checkpoint = mark_checkpoint(branch)
+        if checkpoint is not None:
+            branch.retries.holes[field] = checkpoint
     request.decoded[field.path, field.items] += 1
     branch.page.append(WrittenField(field))
     with field_errors(hole, request.plan, items):

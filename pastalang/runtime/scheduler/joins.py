@@ -8,10 +8,9 @@ from pastalang.plan.plan import ROOT, BranchId, Instance
 from pastalang.plan.positions import after_join
 from pastalang.plan.run_log import Skipped, Started, Waited
 from pastalang.runtime.events import Joined
-from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage, view_from
 from pastalang.runtime.scheduler.checkpoint import checkpoint_of
 from pastalang.runtime.scheduler.lockstep import highest_seen
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import BranchState, RequestState, Seen, Stage, view_from
 from pastalang.values.paths import place_of
 
 

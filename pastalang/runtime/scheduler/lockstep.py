@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.state import BranchState
 
 
 def values_before(branch: BranchState) -> list[BranchState | None]:

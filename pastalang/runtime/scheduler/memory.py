@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.cells import Cells
+from pastalang.runtime.scheduler.state import BranchState
 from pastalang.runtime.step import CellId, RowId
 
 

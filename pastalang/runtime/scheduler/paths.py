@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.lockstep import values_before
+from pastalang.runtime.scheduler.state import BranchState, Source
 from pastalang.runtime.step import CellId
 
 

@@ -14,18 +14,20 @@ from dataclasses import dataclass, field
 
 from pastalang.plan.machine import Cursor, Feed
 from pastalang.plan.plan import ROOT, Branch, Instance, Overrun, Place, Release
-from pastalang.runtime.scheduler.branch import (
+from pastalang.runtime.scheduler.known_text import known_text
+from pastalang.runtime.scheduler.memory import Memory
+from pastalang.runtime.scheduler.state import (
+    NOTHING,
     BranchMemory,
     BranchState,
     OwnerMemory,
+    Prefix,
+    RequestState,
     Seen,
     Source,
     Stage,
     TokenSequence,
 )
-from pastalang.runtime.scheduler.known_text import known_text
-from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.request import NOTHING, Prefix, RequestState
 
 
 def leading_tokens(request: RequestState) -> tuple[int, ...]:

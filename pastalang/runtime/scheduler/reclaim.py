@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections import Counter
 
 from pastalang.plan.plan import Release
-from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.lockstep import values_after
 from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.state import BranchState, RequestState, Stage
 from pastalang.runtime.scheduler.threads import may_be_waited_for
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from pastalang.plan.plan import Placement
 from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
-from pastalang.runtime.scheduler.branch import BranchState, Stage
-from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
-from pastalang.runtime.scheduler.event_log import report_again
+from pastalang.runtime.scheduler.checkpoint import rewound
 from pastalang.runtime.scheduler.interpreter import advance
 from pastalang.runtime.scheduler.lockstep import highest_seen
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.reports import report_again
+from pastalang.runtime.scheduler.state import BranchState, Checkpoint, RequestState, Stage
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -66,6 +65,7 @@ def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
     new.cursor = checkpoint.cursor
     new.written, new.lists = rewound(checkpoint)
     again.join_checkpoints = list(checkpoint.join_checkpoints)
+    again.holes = dict(before.holes)
     new.record.reported = old.record.reported[: checkpoint.reported]
     first = before.first_checkpoint
     if first is not None and checkpoint not in first.join_checkpoints:

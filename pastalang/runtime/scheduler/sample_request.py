@@ -10,7 +10,7 @@ from pastalang.runtime.constraints.option_groups import option_groups
 from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.runtime.sampling.sampler import NoMemory, NotFinite, Outcome, SampleRequest
-from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.state import BranchState
 
 
 def penalty_tokens(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from typing import Any
 from pastalang.plan.plan import Each, Form, Repeat
 from pastalang.runtime.errors import BadList
 from pastalang.runtime.quotations import last_name
-from pastalang.runtime.scheduler.author import Author
 from pastalang.runtime.scheduler.transcript import (
+    Author,
     Field,
     Written,
     WrittenField,

@@ -9,20 +9,16 @@ the instances of a branch that their text's hole names, in the order in which th
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from pastalang.limits import MAX_THREADS
 from pastalang.plan.plan import Form
 from pastalang.plan.positions import after_fork, thread_rooms
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import Begin, Tag, TaggedTextState, Wait
-from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
 from pastalang.runtime.scheduler.joins import join, skip_to, start_branch
 from pastalang.runtime.scheduler.scope import names_here
+from pastalang.runtime.scheduler.state import BranchState, Stage, WithTags
 from pastalang.runtime.scheduler.transcript import Thread, Threads
-
-Pending: TypeAlias = tuple[Fill, tuple[tuple[int, Tag], ...]]  # a token that is not fed yet, and its tags
 
 _CLOSING = {AutoPolicy.PASTA: "</async>", AutoPolicy.APAR: ""}
 
@@ -31,26 +27,25 @@ def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]
     """Whether the sampled token must wait for threads before it is fed. If so, the branch waits."""
     if not any(isinstance(tag, Wait) for _, tag in tags):
         return False
-    threads = threads_of(branch)
-    threads.pending = fill, tags
+    branch.pending.held_back = fill, tags
     branch.pending.since = branch.request.counts.last_draw
     branch.stage = Stage.JOINING
     branch.request.pending.joining.append(branch)
     return True
 
 
-def try_to_see(branch: BranchState) -> Pending | None:
+def try_to_see(branch: BranchState) -> WithTags | None:
     """The token that the text waits with, if all its threads have ended. From then on the text sees them."""
-    threads = threads_of(branch)
-    if not all(thread.branch.has_ended for thread in threads.begun):
+    threads = [thread.branch for thread in threads_of(branch).begun if isinstance(thread.branch, BranchState)]
+    if not all(thread.has_ended for thread in threads):
         return None
     known = {seen.branch for seen in branch.sequence.view}
-    new = tuple(thread.branch for thread in threads.begun if thread.branch not in known)
+    new = tuple(thread for thread in threads if thread not in known)
     branch.request.pending.joining.remove(branch)
     if new:
         join(branch, new)
-    pending, threads.pending = threads.pending, None
-    return pending
+    held_back, branch.pending.held_back = branch.pending.held_back, None
+    return held_back
 
 
 def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Tag], ...]) -> list[BranchState]:

@@ -1,20 +1,20 @@
-"""The transcript of a branch: what it has written, in reading order, as a tree of texts, fields, branches and loops."""
+"""The transcript of a branch: what it has written, in reading order, as a tree of texts, fields, branches and loops.
+
+Answers and names are read from an `Author`, whoever moves the branches of a plan: the scheduler, or a server.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from pastalang.plan.plan import Form, Repeat, Value
-from pastalang.program.types import OnTruncated, String, Type
+from pastalang.plan.machine import Cursor
+from pastalang.plan.plan import Form, Plan, Repeat, Value
+from pastalang.program.types import OnTruncated, Sampling, String, Type
+from pastalang.runtime.quotations import QuotingHole
 from pastalang.runtime.sampling.confidence import OptionWeights
 from pastalang.source import Span
-
-if TYPE_CHECKING:
-    from pastalang.runtime.scheduler.author import Author
-    from pastalang.runtime.scheduler.branch import BranchState
-    from pastalang.runtime.scheduler.checkpoint import Checkpoint
-    from pastalang.runtime.scheduler.threads import Pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Thread:
     topic: str
     at: int
     room: int
-    branch: BranchState
+    branch: Author
 
     @property
     def text(self) -> str:
@@ -56,7 +56,6 @@ class Threads:
     """The threads that a text has begun."""
 
     begun: list[Thread] = field(default_factory=list)
-    pending: Pending | None = None  # the token that completed the tag and waits
 
     @property
     def room(self) -> int:
@@ -76,7 +75,7 @@ class FieldDecoding:
     details: Details | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Field:
     """A hole that is filled or being filled."""
 
@@ -92,7 +91,6 @@ class Field:
     on_truncated: OnTruncated | None = None
     is_done: bool = False
     problem: str | None = None  # why there is no value, or what a validator objects to
-    checkpoint: Checkpoint | None = None  # where it is decoded again from
     threads: Threads | None = None  # threads that the model began inside it
     is_thread: bool = False
     reported: int = 0  # characters of its text that the caller knows
@@ -152,3 +150,84 @@ class WrittenLoop:
 
 
 Written: TypeAlias = WrittenText | WrittenValue | WrittenField | WrittenBranch | WrittenLoop
+
+
+# ── who has written it ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Author(Protocol):
+    """One instance of a branch, with what it has written so far."""
+
+    @property
+    def request(self) -> AuthorsRun: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def items(self) -> tuple[int, ...]: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def cursor(self) -> Cursor: ...
+    @property
+    def has_ended(self) -> bool: ...
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """The elements of the fan-outs around it."""
+
+    @property
+    def lists(self) -> Sequence[AuthorsList]:
+        """Around its place, outermost first."""
+
+    @property
+    def written(self) -> Sequence[Written]: ...
+    @property
+    def view(self) -> Sequence[SeenAuthor]:
+        """The branches that it sees."""
+
+    @property
+    def replaced_by(self) -> Author | None:
+        """The one that stands for it in the answer."""
+
+
+class SeenAuthor(Protocol):
+    @property
+    def branch(self) -> Author: ...
+
+
+class AuthorsList(Protocol):
+    """A list that a branch is inside of."""
+
+    @property
+    def repeat(self) -> Repeat: ...
+    @property
+    def elements(self) -> tuple[Any, ...] | None: ...
+    @property
+    def items(self) -> Sequence[Sequence[Written]]: ...
+
+
+class Quoting(Protocol):
+    @property
+    def quoting(self) -> Mapping[str, QuotingHole]: ...
+
+
+class AuthorsRun(Protocol):
+    """The run that branches belong to."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def values(self) -> Mapping[str, Any]: ...
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The inputs that values may quote."""
+
+    @property
+    def base(self) -> Sampling: ...
+    @property
+    def tokens(self) -> Quoting: ...
+    @property
+    def decoded(self) -> Mapping[tuple[str, tuple[int, ...]], int]:
+        """How often each field was written, by its path and items."""
+
+    @property
+    def root(self) -> Author: ...

@@ -20,7 +20,7 @@ from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.sampling.confidence import Shares
 from pastalang.runtime.scheduler import probes
-from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.state import BranchState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model, uniform_model
 from tests.runtime.repair.test_review import engine, program
