@@ -26,6 +26,7 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Final, TypeVar
 from weakref import finalize
 
@@ -41,7 +42,7 @@ from pastalang.hosts.whole import Chats
 from pastalang.plan.build import with_history
 from pastalang.plan.plan import Mode, Placement, Plan
 from pastalang.program.types import Sampling
-from pastalang.runtime.answer import answers_of, layout_of
+from pastalang.runtime.answer import answers_of, as_callers_see_it, layout_of
 from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.call import (
     OPTIONS,
@@ -58,6 +59,7 @@ from pastalang.runtime.errors import BadInputs, Problem, RunError
 from pastalang.runtime.events import Done, Event, Failed, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.inputs import roles_of as roles_of_history
+from pastalang.runtime.log import OnRequest, report_outcome
 from pastalang.runtime.partial_model import Partial, apartials, check_streamed, partials
 from pastalang.runtime.plan_cache import Plans, Runnable
 from pastalang.runtime.question import Question, question_of
@@ -102,6 +104,8 @@ class RemoteEngine:
         self._turns = None if self._server is None else Turns(self._server, tokenizer)
         self._chats = Chats(transport, model)
         self._plans = Plans()
+        self._numbers = count(1)  # of runs
+        self.on_request: OnRequest | None = None
         finalize(self, _BACKGROUND.close_later, transport).atexit = False
 
     def __repr__(self) -> str:
@@ -315,7 +319,16 @@ class RemoteEngine:
         patience = self._transport.patience
         end = None if patience.deadline is None else started + patience.deadline
         run = self._in_branches if self._server is not None else self._in_whole
-        return await run(call, values, started, end, report)
+        found: Result[Any] | PastaError
+        number = next(self._numbers)
+        try:
+            found = await run(call, values, started, end, report)
+        except PastaError as problem:
+            found = problem
+        report_outcome(number, call.plan, found, time.monotonic() - started, self.on_request)
+        if isinstance(found, PastaError):
+            raise found
+        return found
 
     async def _in_branches(
         self, call: _Call, values: Mapping[str, Any], started: float, end: float | None,
@@ -434,6 +447,7 @@ def _finished(
     """Raises `Invalid` if a validator still objects, and `Truncated` if a value was cut that must not be."""
     if call.policy is not None and call.policy.model is not None and not problems:
         answers = tuple(replace(one, value=model) for one, model in zip(answers, models, strict=True))
+    answers = tuple(as_callers_see_it(one, call.plan) for one in answers)
     result = Result(answers, is_stacked, usage, Trace(0, (), (), (), ()), tuple(problems))
     if problems and call.policy is not None and not call.policy.keep_invalid:
         raise Invalid(tuple(problems), plan=call.plan, result=result)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pastalang.hosts.engine import RemoteEngine
     from pastalang.hosts.transport import Patience
     from pastalang.runtime.engine import Engine
+    from pastalang.runtime.log import OnRequest
 
 AnyEngine: TypeAlias = "Engine | RemoteEngine"
 KEY_VARIABLE: Final = "PASTALANG_API_KEY"
@@ -113,6 +114,7 @@ def connect(
     deadline: float | None = None,
     retries: int = 5,
     in_flight: int = IN_FLIGHT,
+    on_request: OnRequest | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> RemoteEngine:
     """An engine whose model runs on a server: `connect("http://host:8000/v1#name")`.
@@ -121,20 +123,25 @@ def connect(
     `#`; without one, the first model of the server is taken. `api_key` is what the server asks for, by default that of
     the environment variable `PASTALANG_API_KEY`. `tokenizer` is one of `transformers`, or its name or folder, for
     servers that do not show their chat template. `timeout` is for one request, `deadline` for a run with all its
-    retries (seconds), `in_flight` how many requests are open at the same time. Raises `HostError`.
+    retries (seconds), `in_flight` how many requests are open at the same time. `on_request` is called with each run
+    that has ended, as by `Engine.load`. Raises `HostError`.
     """
     from pastalang.hosts.servers import Kind
     from pastalang.hosts.transport import Patience
+    from pastalang.runtime.log import check_hook
 
     address = address_of(url)
     kinds = [one.value for one in Kind]
     if kind != "auto" and kind not in kinds:
         raise BadInputs(f"`kind` must be auto, {', '.join(kinds)}, not {kind!r:.40}")
     patience = Patience(timeout=timeout, deadline=deadline, retries=retries)
-    return _engine_at(
+    check_hook("on_request", on_request)
+    engine = _engine_at(
         replace(address, model=model or address.model), kind=kind, api_key=api_key, tokenizer=tokenizer,
         patience=patience, first=_soon(patience), in_flight=in_flight, transport=transport,
     )  # fmt: skip
+    engine.on_request = on_request
+    return engine
 
 
 def _engine_at(

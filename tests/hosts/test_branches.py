@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from typing import Any, Literal
 
@@ -44,6 +45,22 @@ def test_a_value_sees_the_skeleton_up_to_its_key_and_what_it_waits_for(kind: str
     assert seen[3] == f'{PROMPT}{before}"text""tv""headline": ', "what it waits for stands before its key"
     assert (result.usage.mode, result.usage.requests, result.usage.critical_path) == ("branches", 4, 2)
     assert [round(one.confidence, 6) for one in result.fields] == [round(math.exp(-0.25), 6)] * 4
+
+
+@pytest.mark.parametrize("kind", (*KINDS, "openai"))
+def test_a_key_that_is_left_out_is_in_neither_value_nor_text_and_runs_are_reported(kind: str) -> None:
+    schema = '{"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "integer"}}, "required": ["a"]}'
+    ended: list[Any] = []
+
+    def answer(prompt: str, _: Any) -> str:
+        if kind == "openai":
+            return '{"a": true, "b": null}'
+        return "true" if prompt.endswith('"a": ') else "null"
+
+    engine = StandIn(kind, answer=answer).connect(on_request=ended.append)
+    result = engine.run(pastalang.from_schema(schema), text="x")
+    assert json.loads(result.text) == result.value == result.exact == {"a": True}
+    assert ended[0].outcome is result and ended[0].seconds > 0
 
 
 TRIP = pastalang.compile('''
