@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from pastalang import __version__
 from pastalang.cli.output import echo
@@ -21,27 +25,77 @@ class Entry:
     name: str
     module: str
     summary: str
+    example: str = ""
 
 
 ENTRIES = (
-    Entry("check", "pastalang.cli.programs", "Report every problem in programs."),
-    Entry("fmt", "pastalang.cli.programs", "Format programs in their one canonical form."),
-    Entry("explain", "pastalang.cli.explain", "Explain a diagnostic code, and how to fix the problem."),
-    Entry("plan", "pastalang.cli.plan", "Show what is decoded at the same time, and what it costs."),
-    Entry("run", "pastalang.cli.run", "Run a program with a model."),
-    Entry("extract", "pastalang.cli.extract", "Extract rows from many documents; a run can be resumed."),
-    Entry("try", "pastalang.cli.try_model", "Show how a model does on a few labelled rows."),
-    Entry("serve", "pastalang.cli.serve", "Serve a model over HTTP, for clients of OpenAI."),
+    Entry("check", "pastalang.cli.programs", "Report every problem in programs.", "check product.pasta"),
+    Entry("fmt", "pastalang.cli.programs", "Format programs in their one canonical form.", "fmt --check programs/"),
+    Entry("explain", "pastalang.cli.explain", "Explain a diagnostic code and how to fix it.", "explain unknown-name"),
+    Entry("plan", "pastalang.cli.plan", "Show what is decoded at the same time, and its cost.", "plan product.pasta"),
+    Entry("run", "pastalang.cli.run", "Run a program with a model.", 'run coffee.pasta -i title="Norvika Coffee"'),
+    Entry(
+        "extract", "pastalang.cli.extract", "Extract rows from many documents; a run can be resumed.",
+        "extract shop:Coffee titles.jsonl -o coffees.jsonl",
+    ),
+    Entry(
+        "try", "pastalang.cli.try_model", "Show how well a model does on a few labelled rows.",
+        "try mail:Ticket labelled.jsonl --model smollm2",
+    ),
+    Entry("serve", "pastalang.cli.serve", "Serve a model over HTTP to OpenAI clients.", "serve smollm2"),
     Entry("lsp", "pastalang.cli.lsp", "Answer editors about programs, as a language server."),
-    Entry("report", "pastalang.cli.extract", "Show the rows of a bulk run as one HTML page."),
-    Entry("models", "pastalang.cli.models", "List the models of this machine and its default one."),
-    Entry("label", "pastalang.cli.training_rows", "Write training rows from a model's own answers."),
-    Entry("data", "pastalang.cli.training_rows", "Write training rows with threads from rows without."),
-    Entry("train", "pastalang.cli.train", "Fine-tune a model to decode values or threads in parallel."),
-    Entry("evaluate", "pastalang.cli.evaluate", "Score answers against the right ones."),
-    Entry("independence", "pastalang.cli.training_rows", "Show what fields lose by not seeing one another."),
-    Entry("import", "pastalang.cli.programs", "Write a program for a Pydantic model or a JSON Schema."),
-)
+    Entry(
+        "report", "pastalang.cli.extract", "Show the rows of a bulk run as one HTML page.",
+        "report coffees.jsonl titles.jsonl",
+    ),
+    Entry("models", "pastalang.cli.models", "List the models on this machine and the default model."),
+    Entry(
+        "label", "pastalang.cli.training_rows", "Write training rows from the answers of a model or a function.",
+        "label ticket.pasta tickets.csv -o rows.jsonl --min-confidence 0.5",
+    ),
+    Entry("data", "pastalang.cli.training_rows", "Add threads to training rows that have none."),
+    Entry(
+        "train", "pastalang.cli.train", "Fine-tune a model to decode values or threads in parallel.",
+        "train hpd --model pasta-mini --program ticket.pasta --data tickets.csv --out trained",
+    ),
+    Entry(
+        "evaluate", "pastalang.cli.evaluate", "Score answers against the right ones.",
+        "evaluate --program ticket.pasta --data tickets.csv --model trained",
+    ),
+    Entry(
+        "independence", "pastalang.cli.training_rows", "Show what fields lose by not seeing one another.",
+        "independence price.pasta --data offers.jsonl",
+    ),
+    Entry(
+        "import", "pastalang.cli.programs", "Write a program for a Pydantic model or a JSON Schema.",
+        "import shop:Coffee -o coffee.pasta",
+    ),
+)  # fmt: skip
+
+
+_KINDS: Final = {str: "TEXT", Path: "PATH", int: "N", float: "X"}
+_NAMES: Final = {
+    "model": "MODEL", "adapter": "NAME", "template": "NAME", "name": "NAME", "device": "DEVICE", "api_key": "KEY",
+    "host": "ADDRESS", "id": "COLUMN", "text": "COLUMN", "baseline": "MODEL", "lora_targets": "NAMES",
+}  # fmt: skip
+
+
+class Command(TyperCommand):
+    """A command whose help shows in capitals what an option takes."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        hints = get_type_hints(inspect.unwrap(self.callback)) if self.callback is not None else {}
+        for option in self.params:
+            if option.param_type_name == "option" and getattr(option, "metavar", None) is None:
+                option.metavar = _metavar(str(option.name), hints.get(str(option.name)))
+
+
+def _metavar(name: str, hint: Any) -> str | None:
+    """None for flags and for options that list what they take."""
+    while get_origin(hint) in (Union, UnionType, list):
+        hint = next(each for each in get_args(hint) if each is not type(None))
+    return _NAMES.get(name, _KINDS[hint]) if hint in _KINDS else None
 
 
 _EXIT_CODES = (
@@ -63,7 +117,8 @@ def build_app(names: set[str]) -> typer.Typer:
     app.callback()(_options)
     for entry in ENTRIES:
         function = getattr(import_module(entry.module), f"{entry.name}_command") if entry.name in names else _listed
-        app.command(entry.name, help=entry.summary)(function)
+        epilog = f"Example: pasta {entry.example}" if entry.example else None
+        app.command(entry.name, help=entry.summary, epilog=epilog, cls=Command)(function)
     return app
 
 

@@ -66,9 +66,9 @@ class EvaluateSettings:
             "Or the word `threads`: measure auto(...)."
         ),
     ] = None
-    given: Annotated[
-        Path | None, typer.Argument(help="Rows in the same order: the answer as `value`; null if unreadable.")
-    ] = None
+    given: Annotated[Path | None, typer.Argument(help="Answers in the same order, as `value`; null if unreadable.")] = (
+        None
+    )
     model: Annotated[
         str | None, typer.Option(help="The model that answers: a folder, or a name on the Hugging Face hub.")
     ] = None
@@ -85,15 +85,13 @@ class EvaluateSettings:
     top_p: TopP = None
     top_k: TopK = None
     max_tokens: MaxTokens = None
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="The rows that share forward passes. Default: 8, for threads 1.")
-    ] = None
+    batch: Annotated[int | None, typer.Option(min=1, help="Rows per batch. Default: 8; 1 for threads.")] = None
     baseline: Annotated[
         str | None, typer.Option(help="For threads: a model that answers without them, to compare with.")
     ] = None
     score: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="For threads: counts what is right in an answer."),
+        typer.Option(metavar="MODULE:FUNCTION", help="For threads: scores an answer."),
     ] = None
     judge: Annotated[
         str | None,
@@ -107,7 +105,7 @@ class EvaluateSettings:
         list[str] | None,
         typer.Option(metavar="[NAME=]FILE", help="For --plot: a report that --out wrote. May be repeated."),
     ] = None
-    rounds: Annotated[int, typer.Option(min=1, help="For threads: decode so often; the fastest counts.")] = 1
+    rounds: Annotated[int, typer.Option(min=1, help="For threads: repeat the decoding; the fastest run counts.")] = 1
     out: Annotated[Path | None, typer.Option(help="Write the report to this file, as JSON.")] = None
     predictions: Annotated[
         Path | None, typer.Option(help="Write the answers of the model to this file, as JSON lines.")
@@ -269,9 +267,9 @@ def _as_text(report: dict[str, Any]) -> str:
         ("macro F1", f"{report['macro_f1']:.2f}"),
         ("F1, case folded", f"{report['normalised']['f1']:.2f}"),
         ("F1, strict", f"{strict['f1']:.2f}"),
-        ("hallucinated", f"{strict['hallucination_rate']:.2f} % of the absent values"),
-        ("unreadable", f"{report['unparseable_rate']:.2f} % of the documents"),
-        ("truncated", f"{report['truncated_rate']:.2f} % of the documents"),
+        ("hallucinated", f"{strict['hallucination_rate']:.2f}% of the absent values"),
+        ("unreadable", f"{report['unparseable_rate']:.2f}% of the documents"),
+        ("truncated", f"{report['truncated_rate']:.2f}% of the documents"),
     ]
     if "model" in report:
         lines += [
@@ -431,7 +429,7 @@ def as_text(report: dict[str, Any]) -> str:
     base = report.get(BASELINE, {}).get(ALL)
     if base is not None:
         lines += [
-            ("without threads: cut by a limit", [f"{100 * base['truncated']:.1f} %"]),
+            ("without threads: cut by a limit", [f"{100 * base['truncated']:.1f}%"]),
             ("  F1 of words", [f"{base['word_f1']:.2f}"]),
             *((f"  right: {name}", [_right(part)]) for name, part in base["parts"].items()),
         ]
@@ -439,7 +437,7 @@ def as_text(report: dict[str, Any]) -> str:
         lines += [
             ("with drafts: passes", [f"{drafts['passes']:.1f}, without {drafts['passes_without']:.1f}"]),
             ("  speed-up, processor time", [f"{drafts['processor']:.2f}x"]),
-            ("  drafts that were right", [f"{100 * drafts['confirmed']:.1f} %"]),
+            ("  drafts that were right", [f"{100 * drafts['confirmed']:.1f}%"]),
             ("  answers that are the same", [f"{drafts['same']} of {drafts['answers']}"]),
         ]
     room = max(len(name) for name, _ in lines)
@@ -454,7 +452,7 @@ def _right(part: Any) -> str:
     if part is None or not part[2]:
         return ""
     share, (low, high), _ = part
-    return f"{100 * share:.1f} % ({100 * low:.0f}-{100 * high:.0f})"
+    return f"{100 * share:.1f}% ({100 * low:.0f}-{100 * high:.0f})"
 
 
 def _times(one: Any, name: str) -> str:
@@ -469,12 +467,12 @@ def _theoretical(one: Any) -> str:
 def _room(one: Any, name: str, percent: bool) -> str:
     if not one["room"]:
         return ""
-    return f"{100 * one['room'][name]:.1f} %" if percent else f"{one['room'][name]:.1f}"
+    return f"{100 * one['room'][name]:.1f}%" if percent else f"{one['room'][name]:.1f}"
 
 
 def _compared(one: Any, other: str, mine: str) -> str:
     """Another figure, and by how much this one is above or below it."""
-    return f"{one[other]:.1f} ({100 * (one[mine] / one[other] - 1):+.1f} %)" if one[other] else ""
+    return f"{one[other]:.1f} ({100 * (one[mine] / one[other] - 1):+.1f}%)" if one[other] else ""
 
 
 def _won(one: Any, name: str, interval: str) -> str:
@@ -493,8 +491,8 @@ _LINES: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("theoretical speed-up", _theoretical),
     ("realised, processor time", lambda one: _times(one, "realised")),
     ("realised, by the clock", lambda one: _times(one, "realised_wall")),
-    ("tokens drawn for tags", lambda one: f"{100 * one['control']:.1f} %"),
-    ("tags that act", lambda one: "" if one["tags_that_act"] is None else f"{100 * one['tags_that_act']:.1f} %"),
+    ("tokens drawn for tags", lambda one: f"{100 * one['control']:.1f}%"),
+    ("tags that act", lambda one: "" if one["tags_that_act"] is None else f"{100 * one['tags_that_act']:.1f}%"),
     ("announced length", lambda one: _room(one, "announced", percent=False)),
     ("real length", lambda one: _room(one, "taken", percent=False)),
     ("announced rightly to ten", lambda one: _room(one, "exact to ten", percent=True)),
@@ -503,7 +501,7 @@ _LINES: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("  from left to right", lambda one: _compared(one, "peak_plain", "peak_cells")),
     ("attended tokens", lambda one: f"{one['attended']:.1f}"),
     ("  from left to right", lambda one: _compared(one, "attended_plain", "attended")),
-    ("cut by a limit", lambda one: f"{100 * one['truncated']:.1f} %"),
+    ("cut by a limit", lambda one: f"{100 * one['truncated']:.1f}%"),
     ("pairs won", lambda one: _won(one, "rate", "interval")),
     ("  at equal lengths", lambda one: _won(one, "at_equal_lengths", "at_equal_lengths_interval")),
     ("  ties, judged inconsistently", _ties),

@@ -19,7 +19,7 @@ class ExplainSettings:
     """The arguments and options of `pasta explain`."""
 
     code: Annotated[
-        str | None, typer.Argument(help="The word in brackets, as in error[CODE]. Without it, all codes are listed.")
+        str | None, typer.Argument(help="The code in brackets, as in error[CODE]. Without it, list all codes.")
     ] = None
 
 

@@ -100,34 +100,33 @@ class ExtractSettings:
         Path, typer.Argument(help="A .jsonl, .csv, .tsv or .parquet file, a text, or a folder. - reads JSON lines.")
     ]
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file of rows: .jsonl, .csv, .tsv or .parquet.")
+        Path | None, typer.Option("--output", "-o", help="Output file: .jsonl, .csv, .tsv or .parquet.")
     ] = None
     columns: Annotated[
         str | None,
         typer.Option(metavar="NAME,NAME", help="For .csv, .tsv and .parquet: write only these columns, in this order."),
     ] = None
-    no_meta: Annotated[bool, typer.Option("--no-meta", help="Write rows without _fields and _meta, for people.")] = (
-        False
-    )
+    no_meta: Annotated[bool, typer.Option("--no-meta", help="Leave out the columns _fields and _meta.")] = False
     confidence: Annotated[
         bool,
         typer.Option("--confidence", help="For .csv, .tsv and .parquet: a column KEY.confidence for each key."),
     ] = False
     text: Annotated[
         list[str] | None,
-        typer.Option(help="The column of the text; several make one text. For a program also INPUT=COLUMN."),
+        typer.Option(help="The column with the text; repeat it to join columns. For a program, also INPUT=COLUMN."),
     ] = None
     id: Annotated[str | None, typer.Option(help="The column that identifies a document. Default: id, if any.")] = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Read only so many documents.")] = None
-    instructions: Annotated[str | None, typer.Option(help="For a type: what the model should do.")] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Read at most this many documents.")] = None
+    instructions: Annotated[str | None, typer.Option(help="For a type: tell the model what to do.")] = None
     window: Annotated[
-        int | None, typer.Option(min=1, help="Read long documents in windows of so many tokens, and merge the values.")
+        int | None,
+        typer.Option(min=1, help="Read long documents in windows of this many tokens, and merge the values."),
     ] = None
     overlap: Annotated[
         int | None, typer.Option(min=0, help="The tokens that a window shares with the one before. Default: an eighth.")
     ] = None
     merge: Annotated[
-        Merge | None, typer.Option(help="Which value counts where windows give several. Default: confidence.")
+        Merge | None, typer.Option(help="Which value to keep where windows disagree. Default: confidence.")
     ] = None
     template: TemplateName = None
     model: ModelName = None
@@ -141,46 +140,47 @@ class ExtractSettings:
     top_k: TopK = None
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
     drafts: GuessAhead = None
-    on_truncated: Annotated[OnCut, typer.Option(help="What becomes of a value that its limit has cut.")] = OnCut.KEEP
+    on_truncated: Annotated[OnCut, typer.Option(help="What to do with a value that was cut at its limit.")] = OnCut.KEEP
     min_confidence: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="A row with a field that is less certain gets the status unsure.")
+        float, typer.Option(min=0.0, max=1.0, help="Give rows with a field below this confidence the status unsure.")
     ] = 0.0
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, if there is one.")] = False
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and begin again.")] = False
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run, if there is one.")] = False
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and start again.")] = False
     on_error: Annotated[
-        OnError, typer.Option(help="A document that fails: row writes its error and goes on, stop ends the run.")
+        OnError, typer.Option(help="If a document fails: row writes its error and continues, stop ends the run.")
     ] = OnError.ROW
     max_error_rate: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="End the run if a larger share of the documents fails.")
+        float, typer.Option(min=0.0, max=1.0, help="End the run if more than this share of the documents fails.")
     ] = 1.0
-    chunk: Annotated[int, typer.Option(min=1, help="The rows that are committed together.")] = 256
+    chunk: Annotated[int, typer.Option(min=1, help="Rows per commit.")] = 256
     in_flight: Annotated[
         int | None,
-        typer.Option(min=1, help="The documents that are decoded at once. Default: measured for long runs, else 16."),
+        typer.Option(min=1, help="Documents to decode at the same time. Default: measured for long runs, else 16."),
     ] = None
     device: Device = None
-    dtype: Annotated[DType | None, typer.Option(help="What the model computes in. Default: what suits the device.")] = (
-        None
-    )
+    dtype: Annotated[
+        DType | None, typer.Option(help="The data type to compute in. Default: the best one for the device.")
+    ] = None
     cells: Annotated[
         int | None,
-        typer.Option(min=1, help="The tokens that fit into memory. Default: 8,192, or what a long run needs."),
+        typer.Option(min=1, help="Size of the KV cache, in tokens. Default: 8,192, or what a long run needs."),
     ] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Measure a few documents, print what the run will take, and exit.")
+        bool, typer.Option("--dry-run", help="Measure a few documents, print an estimate of time and memory, and exit.")
     ] = False
     price_per_hour: Annotated[
-        float | None, typer.Option(min=0.0, help="With --dry-run: what an hour of the machine costs.")
+        float | None, typer.Option(min=0.0, help="With --dry-run: the price of the machine per hour.")
     ] = None
     compare: Annotated[
         int | None,
-        typer.Option(min=1, help="Also decode so many documents from left to right, and print where fields differ."),
+        typer.Option(min=1, help="Also decode this many documents from left to right, and print where fields differ."),
     ] = None
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Decode on a Ray cluster; local starts one on this machine.")
     ] = None
     workers: Annotated[
-        int | None, typer.Option(min=1, help="With --ray: how many processes decode. Default: one for each GPU or CPU.")
+        int | None,
+        typer.Option(min=1, help="With --ray: the number of worker processes. Default: one for each GPU or CPU."),
     ] = None
     as_json: AsJson = False
 
@@ -633,7 +633,7 @@ def estimate_text(found: Estimate, in_flight: int, price: float | None, *, note:
     statuses = ", ".join(f"{count} {status}" for status, count in found.statuses.items())
     lines = [
         ("documents", f"{found.documents:,}"),
-        ("tokens", f"{found.tokens_p50:,} in half of the documents or more, {found.tokens_p95:,} in one of twenty"),
+        ("tokens", f"median {found.tokens_p50:,}, p95 {found.tokens_p95:,}"),
         ("measured", f"{found.calibrated} documents: {statuses}"),
         (
             "forward passes",
@@ -682,9 +682,9 @@ class ReportSettings:
 
     out: Annotated[Path, typer.Argument(help="The rows: an output of pasta extract.")]
     documents: Annotated[
-        Path | None, typer.Argument(help="The documents they were made of, to show each row next to its text.")
+        Path | None, typer.Argument(help="The documents that were read, to show each row next to its text.")
     ] = None
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The page. Default: OUT.html.")] = None
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Output file. Default: OUT.html.")] = None
 
 
 @command(ReportSettings)

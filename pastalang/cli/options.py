@@ -24,13 +24,13 @@ DecodingMode: TypeAlias = Annotated[
 OverrunPolicy: TypeAlias = Annotated[
     Overrun,
     typer.Option(
-        help="Where text goes on after branches that are longer than announced: one past them, at its own count as in "
-        "the paper of PASTA, or cap: they are closed before."
+        help="Where text continues after branches that are longer than announced: after their end, at its own count as "
+        "in the PASTA paper, or at the announced end, where cap closes them."
     ),
 ]
 PlacementName: TypeAlias = Annotated[
     Placement,
-    typer.Option(help="Where values stand that do not see one another: in gaps one after the other, or dense."),
+    typer.Option(help="The positions of values that do not see one another: gaps one after the other, or dense."),
 ]
 AnyMode: TypeAlias = Annotated[
     bool, typer.Option("--any-mode", help="Allow modes and tags that the model was not trained for.")
@@ -44,30 +44,31 @@ ModelName: TypeAlias = Annotated[
     ),
 ]
 ApiKey: TypeAlias = Annotated[
-    str | None, typer.Option("--api-key", envvar="PASTALANG_API_KEY", help="The key that a server asks for.")
+    str | None, typer.Option("--api-key", envvar="PASTALANG_API_KEY", help="The API key of a server.")
 ]
 AdapterName: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--adapter", help="An adapter for the model, by its name or folder; none: the bare weights. Default: its own."
+        "--adapter",
+        help="A LoRA adapter for the model: a name or a folder. none loads the bare weights. Default: the model's own.",
     ),
 ]
-Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="The tokens that fit into memory.")]
+Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="Size of the KV cache, in tokens.")]
 SomeCells: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="The tokens that fit into memory. Default: 8,192.")
+    int | None, typer.Option(min=1, help="Size of the KV cache, in tokens. Default: 8,192.")
 ]
 ColumnMap: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="PART=COLUMN",
-        help="The column of an input, of value, or of value.KEY, if it has another name. May be repeated.",
+        help="The column that holds an input, value or value.KEY, if it has another name. May be repeated.",
     ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 OutputFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", help="Write to this file instead of the standard output, which - stands for.",
+        "--output", "-o", help="Write to this file; - is the standard output, the default.",
         callback=lambda path: None if str(path) == "-" else path,
     ),
 ]  # fmt: skip
@@ -75,21 +76,25 @@ MaxTokens: TypeAlias = Annotated[
     int | None,
     typer.Option(
         min=QUOTE_TOKENS + 1, max=MAX_HOLE_TOKENS,
-        help="The most tokens of a text whose type sets no limit. Default: by the room of the answer, at most 64.",
+        help="Maximum tokens for a text whose type sets no limit. Default: what the answer has room for, at most 64.",
     ),
 ]  # fmt: skip
 Temperature: TypeAlias = Annotated[
-    float | None, typer.Option(help="0 takes the most probable token. For values whose program sets no temperature.")
+    float | None,
+    typer.Option(help="Sampling temperature, unless the program sets one; 0 takes the most probable token."),
 ]
 TopP: TypeAlias = Annotated[
-    float | None, typer.Option("--top-p", help="Sample from the most probable tokens that add up to this probability.")
+    float | None,
+    typer.Option("--top-p", help="Sample from the most probable tokens whose probabilities add up to this."),
 ]
-TopK: TypeAlias = Annotated[int | None, typer.Option("--top-k", help="Sample from this many most probable tokens.")]
+TopK: TypeAlias = Annotated[
+    int | None, typer.Option("--top-k", help="Sample from this many of the most probable tokens.")
+]
 
 
 GuessAhead: TypeAlias = Annotated[
     str | None,
-    typer.Option("--drafts", metavar="auto|off|N", help="Guess tokens ahead: fewer passes, the same answer."),
+    typer.Option("--drafts", metavar="auto|off|N", help="Speculative drafts: fewer passes, the same answer."),
 ]
 
 

@@ -44,16 +44,16 @@ class PlanSettings:
     overrun: OverrunPolicy = Overrun.CONTINUE
     placement: PlacementName = Placement.GAPS
     max_tokens: MaxTokens = None
-    format: Annotated[Format, typer.Option(help="How the plan is drawn. json saves it.")] = Format.TEXT
+    format: Annotated[Format, typer.Option(help="Output format; json can be loaded again.")] = Format.TEXT
     tokenizer: Annotated[
         Path | None, typer.Option(help="Count text in tokens: a tokenizer.json, or a folder with a tokenizer.")
     ] = None
     positions: Annotated[
-        int | None, typer.Option(min=1, help="The positions of the model. A plan that needs more is refused.")
+        int | None, typer.Option(min=1, help="The model's context length. A plan that needs more is rejected.")
     ] = None
     cells: Annotated[
         int | None,
-        typer.Option(min=1, help="The tokens that fit into memory. A plan that never fits is refused."),
+        typer.Option(min=1, help="Size of the KV cache, in tokens. A plan that cannot fit is rejected."),
     ] = None
     output: OutputFile = None
     diff: Annotated[

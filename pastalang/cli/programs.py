@@ -57,7 +57,7 @@ class CheckSettings:
     """The arguments and options of `pasta check`."""
 
     files: ProgramPaths = None
-    format: Annotated[Format, typer.Option(help="How the problems are printed.")] = Format.TEXT
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.TEXT
     strict: Annotated[bool, typer.Option("--strict", help="Count warnings as problems.")] = False
     explain_constraints: Annotated[
         bool, typer.Option("--explain-constraints", help="Show how each keyword of JSON Schema is enforced, and exit.")

@@ -78,7 +78,7 @@ class RunSettings:
     ] = None
     inputs: Annotated[
         Path | None,
-        typer.Option(help="A JSON file with an object of the inputs. In a .jsonl file, each line is a run."),
+        typer.Option(help="A JSON file with an object of inputs; each line of a .jsonl file is a run."),
     ] = None
     template: TemplateName = None
     mode: DecodingMode = Mode.STRICT
@@ -96,10 +96,10 @@ class RunSettings:
     as_json: AsJson = False
     on_truncated: Annotated[
         OnCut | None,
-        typer.Option(help="What becomes of a value that its limit has cut. Default: it is kept, and reported."),
+        typer.Option(help="What to do with a value that was cut at its limit. Default: keep it and report it."),
     ] = None
     timeline: Annotated[
-        bool, typer.Option("--timeline", help="Print which branches were decoded in which forward passes.")
+        bool, typer.Option("--timeline", help="Print which branch was decoded in which forward pass.")
     ] = False
     trace: Annotated[
         Path | None, typer.Option(help="Write a trace of the run: .jsonl, .json (for trace viewers) or .html.")

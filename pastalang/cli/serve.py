@@ -33,29 +33,25 @@ class ServeSettings:
     reload: Annotated[bool, typer.Option("--reload", help="Read programs again when their files change.")] = False
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65535)] = 8000
-    name: Annotated[str | None, typer.Option(help="The model's name for clients. Default: as it is loaded.")] = None
+    name: Annotated[str | None, typer.Option(help="The name that clients see. Default: that of the model.")] = None
     api_key: Annotated[
         list[str] | None,
-        typer.Option(envvar="PASTALANG_API_KEY", help="A key that clients have to send; may be given several times."),
+        typer.Option(envvar="PASTALANG_API_KEY", help="An API key that clients must send. May be repeated."),
     ] = None
-    max_in_flight: Annotated[int, typer.Option(help="Requests that are decoded at the same time.", min=1)] = 16
-    max_queue: Annotated[int, typer.Option(help="Requests that may wait; any more are answered with 429.", min=0)] = 64
-    max_body: Annotated[int, typer.Option(help="The largest body of a request, in bytes.", min=1024)] = 4 * 2**20
-    deadline: Annotated[float, typer.Option(help="Seconds that a request may take at most.", min=0.1)] = 600.0
-    drain: Annotated[
-        float, typer.Option(help="How long a shutdown waits for accepted requests, in seconds.", min=0)
-    ] = 30.0
-    patience: Annotated[
-        float, typer.Option(help="How long the head and the body of a request may take to arrive, in seconds.", min=0.1)
-    ] = 30.0
+    max_in_flight: Annotated[int, typer.Option(help="Maximum requests decoded at the same time.", min=1)] = 16
+    max_queue: Annotated[int, typer.Option(help="Maximum waiting requests; more are answered with 429.", min=0)] = 64
+    max_body: Annotated[int, typer.Option(help="Maximum size of a request body, in bytes.", min=1024)] = 4 * 2**20
+    deadline: Annotated[float, typer.Option(help="Time limit per request, in seconds.", min=0.1)] = 600.0
+    drain: Annotated[float, typer.Option(help="On shutdown, wait this many seconds for accepted requests.", min=0)] = (
+        30.0
+    )
+    patience: Annotated[float, typer.Option(help="Time limit for a request to arrive, in seconds.", min=0.1)] = 30.0
     isolate_keys: Annotated[
-        bool, typer.Option("--isolate-keys", help="Callers with different keys share no kept prompts.")
+        bool, typer.Option("--isolate-keys", help="Do not share cached prompts between API keys.")
     ] = False
     device: Device = None
     cells: Cells = 8192
-    log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Write the messages of requests to the log.")] = (
-        False
-    )
+    log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Log the messages of requests.")] = False
 
 
 @command(ServeSettings)

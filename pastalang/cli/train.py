@@ -185,46 +185,50 @@ class TrainSettings:
         typer.Option(help="Rows: the inputs by name, and the right answer as `value`. JSON, CSV, Parquet, a data set."),
     ]
     out: Annotated[
-        Path, typer.Option(help="The folder for the trained model. An interrupted run in it is gone on with.")
+        Path, typer.Option(help="Output folder for the trained model. An interrupted run in it is continued.")
     ]
     config: Annotated[
         Path | None,
-        typer.Option(help="Take options from this file, as run.toml has them.", callback=_read_config, is_eager=True),
+        typer.Option(
+            help="Read options from this file, in the format of run.toml.", callback=_read_config, is_eager=True
+        ),
     ] = None
     map: ColumnMap = None
-    mode: Annotated[TrainingMode, typer.Option(help="How the model will decode. mixture: in all three modes.")] = (
+    mode: Annotated[TrainingMode, typer.Option(help="The decoding mode to train for. mixture: all three modes.")] = (
         TrainingMode.STRICT
     )
     overrun: OverrunPolicy = Overrun.CONTINUE
-    validation: Annotated[
-        Path | None, typer.Option(help="Rows to validate with: the weights with the best F1 are kept.")
-    ] = None
+    validation: Annotated[Path | None, typer.Option(help="Validation rows; the weights with the best F1 are kept.")] = (
+        None
+    )
     hold_out: Annotated[
-        float, typer.Option(min=0.0, max=0.5, help="Without --validation: the share of the rows that is held out.")
+        float, typer.Option(min=0.0, max=0.5, help="Without --validation: the share of rows to hold out.")
     ] = 0.1
     template: TemplateName = None
     steps: Annotated[int | None, typer.Option(min=1, help="The number of weight updates. Default: 1000.")] = None
     epochs: Annotated[
-        float | None, typer.Option(help="How often every row is shown, in place of --steps; may be a fraction.")
+        float | None, typer.Option(help="Passes over the rows, instead of --steps; may be a fraction.")
     ] = None
-    rows: Annotated[int, typer.Option(min=1, help="The lines of a batch; short rows share a line.")] = 8
+    rows: Annotated[int, typer.Option(min=1, help="Sequences per batch; short rows share a sequence.")] = 8
     length: Annotated[
-        int | None, typer.Option(min=16, help="The tokens of a line. Default: enough for the longest row.")
+        int | None, typer.Option(min=16, help="Tokens per sequence. Default: enough for the longest row.")
     ] = None
-    accumulation: Annotated[int, typer.Option(min=1, help="The batches of one update.")] = 1
+    accumulation: Annotated[int, typer.Option(min=1, help="Batches per weight update.")] = 1
     learning_rate: Annotated[
         float | None,
-        typer.Option(help="The peak, after warm-up and before decay. Default: 0.0001, bonbon 0.00001, ppd 0.01."),
+        typer.Option(help="Peak learning rate. Default: 0.0001; 0.00001 for bonbon, 0.01 for ppd."),
     ] = None
     warm_up: Annotated[
-        int | None, typer.Option(min=0, help="Steps of warm-up. Default: a tenth of all, at most 100.")
+        int | None, typer.Option(min=0, help="Warm-up steps. Default: a tenth of all steps, at most 100.")
     ] = None
     decay: Annotated[Decay, typer.Option(help="How the learning rate falls after the warm-up.")] = Decay.COSINE
     final_rate: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="The share of the learning rate that is left at the end.")
+        float, typer.Option(min=0.0, max=1.0, help="Final learning rate, as a share of the peak.")
     ] = 0.05
-    weight_decay: Annotated[float, typer.Option(min=0.0, help="Of matrices, not of norms and biases.")] = 0.1
-    clip: Annotated[float, typer.Option(min=0.0, help="The largest norm of a gradient. 0: any.")] = 1.0
+    weight_decay: Annotated[
+        float, typer.Option(min=0.0, help="Weight decay of matrices; norms and biases have none.")
+    ] = 0.1
+    clip: Annotated[float, typer.Option(min=0.0, help="Maximum gradient norm. 0: no clipping.")] = 1.0
     precision: Annotated[
         Precision | None,
         typer.Option(
@@ -234,87 +238,87 @@ class TrainSettings:
     ] = None
     checkpointing: Annotated[
         bool,
-        typer.Option("--checkpointing", help="Keep few activations and compute them again: less memory, more time."),
+        typer.Option("--checkpointing", help="Gradient checkpointing: less memory, more time."),
     ] = False
     attention: Annotated[
         Attention,
-        typer.Option(help="dense: masks of all pairs of tokens. flex: FlexAttention, for long lines on GPUs."),
+        typer.Option(help="dense: a mask for all pairs of tokens. flex: FlexAttention, for long sequences on GPUs."),
     ] = Attention.DENSE
     judge_every: Annotated[
-        int | None, typer.Option(min=1, help="Steps between two validations. Default: 100. The last step always is.")
+        int | None,
+        typer.Option(min=1, help="Steps between validations. Default: 100. The last step is always validated."),
     ] = None
     patience: Annotated[
-        int, typer.Option(min=0, help="Validations without a better F1 before training stops. 0: never.")
+        int, typer.Option(min=0, help="Stop after this many validations without a better F1. 0: never.")
     ] = 0
-    save_every: Annotated[int, typer.Option(min=1, help="Steps between two checkpoints.")] = 250
+    save_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 250
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0
     lora: Annotated[
         int | None, typer.Option(min=1, help="Train LoRA adapters of this rank, and merge them at the end.")
     ] = None
-    lora_alpha: Annotated[float | None, typer.Option(min=0.0, help="Default: twice the rank.")] = None
-    lora_dropout: Annotated[float, typer.Option(min=0.0, max=0.99, help="Of what goes into the adapters.")] = 0.0
+    lora_alpha: Annotated[float | None, typer.Option(min=0.0, help="LoRA alpha. Default: twice the rank.")] = None
+    lora_dropout: Annotated[float, typer.Option(min=0.0, max=0.99, help="LoRA dropout.")] = 0.0
     lora_targets: Annotated[
-        str | None, typer.Option(help="The modules with adapters: q_proj,v_proj. Default: all linear ones.")
+        str | None, typer.Option(help="Modules with adapters, such as q_proj,v_proj. Default: all linear layers.")
     ] = None
     load_in_4bit: Annotated[
         bool,
         typer.Option("--load-in-4bit", help="With --lora: keep the frozen weights in 4 bits (QLoRA)."),
     ] = False
-    keep_adapter: Annotated[bool, typer.Option("--keep-adapter", help="Write the adapters to OUT/adapter, too.")] = (
+    keep_adapter: Annotated[bool, typer.Option("--keep-adapter", help="Also write the adapters to OUT/adapter.")] = (
         False
     )
-    log: Annotated[
-        list[LogName] | None, typer.Option(help="Send the numbers of the run there, too. May be repeated.")
-    ] = None
+    log: Annotated[list[LogName] | None, typer.Option(help="Also log to this service. May be repeated.")] = None
     workers: Annotated[
-        int, typer.Option(min=0, help="Processes that record rows. 0: chosen by the number of rows.")
+        int, typer.Option(min=0, help="Processes that prepare rows. 0: chosen by the number of rows.")
     ] = 0
-    check: Annotated[bool, typer.Option("--check", help="Check and record the rows, and train nothing.")] = False
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False
+    check: Annotated[bool, typer.Option("--check", help="Check and prepare the rows, but do not train.")] = False
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows.")] = False
     samples: Annotated[
-        int | None, typer.Option(min=1, help="bonbon, ppd: the model's answers to each row. Default: 10, for ppd 1.")
+        int | None, typer.Option(min=1, help="bonbon, ppd: sampled answers per row. Default: 10; 1 for ppd.")
     ] = None
     temperature: Annotated[
-        float | None, typer.Option(min=0.0, max=100.0, help="ppd: of these answers. Default: as the program says.")
+        float | None,
+        typer.Option(min=0.0, max=100.0, help="ppd: the temperature of these answers. Default: that of the program."),
     ] = None
-    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd, space: how many tokens are predicted.")] = 3
-    ensemble: Annotated[int, typer.Option(min=1, max=100, help="ppd: prompt tokens for each of them, averaged.")] = 1
-    plain: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="space: the share of rows that are shown without masks.")
-    ] = 0.5
+    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd, space: how many tokens to predict ahead.")] = 3
+    ensemble: Annotated[
+        int, typer.Option(min=1, max=100, help="ppd: prompt tokens per predicted token; their results are averaged.")
+    ] = 1
+    plain: Annotated[float, typer.Option(min=0.0, max=1.0, help="space: the share of rows shown without masks.")] = 0.5
     cuts: Annotated[int, typer.Option(min=1, help="space: groups of masks in each of the other rows.")] = 4
     quality: Annotated[
-        float, typer.Option(min=0.0, help="bonbon: how much quality counts next to speed; inf: quality alone.")
+        float, typer.Option(min=0.0, help="bonbon: the weight of quality against speed; inf: quality alone.")
     ] = 2.0
     score: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="bonbon: counts what is right. Default: the F1 of words."),
+        typer.Option(metavar="MODULE:FUNCTION", help="bonbon: scores an answer. Default: the F1 of words."),
     ] = None
     judge: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="bonbon: compares answers, in place of --score."),
+        typer.Option(metavar="MODULE:FUNCTION", help="bonbon: compares two answers, instead of --score."),
     ] = None
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="bonbon: answers without threads. Speed and --judge compare with them."),
+        typer.Option(metavar="MODEL", help="bonbon: a model that answers without threads, to compare with."),
     ] = None
     rounds: Annotated[
         int, typer.Option(min=1, max=99, help="bonbon: rounds one after another, in folders of their own in --out.")
     ] = 1
     reference: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="bonbon: margins move from this model's. Default: that of --model."),
+        typer.Option(metavar="MODEL", help="bonbon: the reference model for margins. Default: that of --model."),
     ] = None
     sampled: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="bonbon: take the answers that this other round sampled.")
+        Path | None, typer.Option(metavar="FOLDER", help="bonbon: reuse the answers sampled by this earlier round.")
     ] = None
     margin: Annotated[
-        float | None, typer.Option(min=0.0, help="bonbon: the margin to aim at. Default: that of --samples.")
+        float | None, typer.Option(min=0.0, help="bonbon: the target margin. Default: that of --samples.")
     ] = None
-    alpha: Annotated[float, typer.Option(min=0.0, max=1.0, help="bonbon: the weight of imitation.")] = 0.005
-    form: Annotated[Form, typer.Option(help="bonbon: how the margin of a pair costs.")] = Form.SQUARED
+    alpha: Annotated[float, typer.Option(min=0.0, max=1.0, help="bonbon: the weight of the imitation loss.")] = 0.005
+    form: Annotated[Form, typer.Option(help="bonbon: the form of the margin loss.")] = Form.SQUARED
     device: Device = None
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew in --out, even if it is not empty.")] = (
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start again in --out, even if it is not empty.")] = (
         False
     )
 

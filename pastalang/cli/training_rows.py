@@ -82,9 +82,9 @@ _EVERY: Final = 30.0  # seconds between two lines, where lines stay
 class LabelSettings:
     """The arguments and options of `pasta label`."""
 
-    program: Annotated[Path, typer.Argument(help="The program whose answers are wanted.")]
-    rows: Annotated[Path, typer.Argument(help="Rows with the inputs by name. JSON, CSV, Parquet, a data set.")]
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file of training rows: .jsonl.")]
+    program: Annotated[Path, typer.Argument(help="The program to answer with.")]
+    rows: Annotated[Path, typer.Argument(help="Rows with the inputs by name: JSON, CSV, Parquet or a data set.")]
+    output: Annotated[Path, typer.Option("--output", "-o", help="Output file for the training rows: .jsonl.")]
     model: Annotated[
         str | None,
         typer.Option(help="The model that answers: a folder, or a name on the Hugging Face hub. See pasta models."),
@@ -92,14 +92,16 @@ class LabelSettings:
     adapter: AdapterName = None
     teacher: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="A function from the inputs to the value, in place of a model."),
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="A labelling function, from the inputs to the value, instead of a model."
+        ),
     ] = None
     min_confidence: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Drop a row if the confidence of any of its fields is lower.")
     ] = 0.0
     map: ColumnMap = None
     template: TemplateName = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Read only so many rows.")] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Read at most this many rows.")] = None
     mode: Annotated[Mode, typer.Option(help="How the model decodes: sequential writes one value after another.")] = (
         Mode.SEQUENTIAL
     )
@@ -108,11 +110,11 @@ class LabelSettings:
     top_p: TopP = None
     top_k: TopK = None
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, if there is one.")] = False
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and begin again.")] = False
-    chunk: Annotated[int, typer.Option(min=1, help="The rows that are committed together.")] = 64
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run, if there is one.")] = False
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and start again.")] = False
+    chunk: Annotated[int, typer.Option(min=1, help="Rows per commit.")] = 64
     in_flight: Annotated[
-        int | None, typer.Option(min=1, help="Rows that are answered at once. Default: 16, of a function 1.")
+        int | None, typer.Option(min=1, help="Rows to answer at the same time. Default: 16; 1 with a function.")
     ] = None
     device: Device = None
     cells: Cells = 8192
@@ -280,25 +282,29 @@ class Kind(StrEnum):
 class DataSettings:
     """The arguments and options of `pasta data`."""
 
-    kind: Annotated[Kind, typer.Argument(help="threads: mark what could be written at the same time.")]
+    kind: Annotated[Kind, typer.Argument(help="threads: mark parts that could be written at the same time.")]
     program: Annotated[Path, typer.Option(help="The program with assistant auto(...) that the rows are for.")]
     data: Annotated[Path, typer.Option(help="JSON lines: the inputs by name, and the answer without tags as `value`.")]
     out: Annotated[Path, typer.Option(help="Write the rows with threads to this file.")]
     model: Annotated[
-        str | None, typer.Option(help="The model whose tokens count; its weights are loaded for --independence.")
+        str | None,
+        typer.Option(help="The model whose tokenizer counts tokens; its weights are loaded only for --independence."),
     ] = None
     rejected: Annotated[
-        Path | None, typer.Option(help="Write the rows that get no threads to this file, with reasons.")
+        Path | None, typer.Option(help="Write rows that get no threads to this file, with the reasons.")
     ] = None
     least: Annotated[
-        int | None, typer.Option(min=1, help="The fewest tokens of a thread. Default: 20 for pasta, 10 for apar.")
+        int | None, typer.Option(min=1, help="Minimum tokens per thread. Default: 20 for pasta, 10 for apar.")
     ] = None
     plain: Annotated[
-        float, typer.Option(min=0.0, help="Add rows without threads: this many for each row with threads.")
+        float, typer.Option(min=0.0, help="Add this many rows without threads for each row with threads.")
     ] = 0.0
     annotator: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="Who writes the tags: gets a prompt, returns the tagged text."),
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="A function that writes the tags: it gets a prompt and returns the tagged text.",
+        ),
     ] = None
     independence: Annotated[
         float | None,
@@ -306,7 +312,7 @@ class DataSettings:
             min=0.0, help="Reject threads that --model finds less likely without the others, by more nats a token."
         ),
     ] = None
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip unusable rows.")] = False
     template: TemplateName = None
     device: Device = None
 
@@ -375,7 +381,7 @@ def _with_reason(one: Rejected) -> str:
 def _statistics_text(found: Statistics) -> str:
     of_threads = [
         ("threads of a row", f"{found.threads:.1f}"),
-        ("tokens in threads", f"{100 * found.in_threads:.1f} %"),
+        ("tokens in threads", f"{100 * found.in_threads:.1f}%"),
         ("theoretical speed-up", f"{found.theoretical:.2f}x"),
     ]
     lines = [
@@ -406,9 +412,9 @@ class IndependenceSettings:
         typer.Option(help="The model that will decode: a folder, or a name on the Hugging Face hub. See pasta models."),
     ] = None
     least: Annotated[
-        float, typer.Option(min=0.0, help="What a loss has to exceed to be worth an after, in nats a value.")
+        float, typer.Option(min=0.0, help="Advise an after only for losses above this, in nats per value.")
     ] = 0.1
-    limit: Annotated[int | None, typer.Option(min=1, help="Read only so many rows.")] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Read at most this many rows.")] = None
     map: ColumnMap = None
     template: TemplateName = None
     device: Device = None
@@ -521,7 +527,7 @@ def _answered(rows: Sequence[Row | Asked], model: Any, tokenizer: Any, plan: Pla
 
 def _losses_text(fields: Sequence[FieldLosses], rows: int, own: int, least: float) -> str:
     whose = f", {own:,} with the model's own answers" if own else ""
-    lines = [f"{counted(rows, 'row')}{whose}; losses in nats a value, with 95 % intervals", ""]
+    lines = [f"{counted(rows, 'row')}{whose}; losses in nats per value, with 95% intervals", ""]
     losing = [one for one in fields if one.together is not None and _shown(one, least)]
     table = [("field", "does not see", "loses", "")]
     for one in losing:

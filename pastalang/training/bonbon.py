@@ -96,7 +96,7 @@ class Quality:
         return report_on_texts([(right, text)], truncated=0).reported.f1 / 100
 
     def shown(self, quality: float) -> str:
-        return f"{100 * quality:.1f} %" if self.judge is None else f"{quality:.2f} wins a loss"
+        return f"{100 * quality:.1f}%" if self.judge is None else f"{quality:.2f} wins a loss"
 
 
 # ── sampling ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -681,7 +681,7 @@ class _Drawing:
 
     def draw(self, points: Sequence[Point], quality: str) -> None:
         self._text(_LEFT, 18, "Speed and quality of answers with threads", size=30)
-        self._text(_LEFT, _HEIGHT - 48, "across: theoretical speed-up, with 95 % intervals")
+        self._text(_LEFT, _HEIGHT - 48, "across: theoretical speed-up, with 95% intervals")
         self._text(_LEFT, 58, f"up: {quality}")
         self._grid()
         best = best_of(points)
@@ -698,7 +698,7 @@ class _Drawing:
         for quality in _ticks(self.up):
             _, y = self._place(self.across[0], quality)
             self.pen.line([(left, y), (_WIDTH - _RIGHT, y)], fill=_GREY)
-            self._text(30, y - 12, f"{100 * quality:g} %")
+            self._text(30, y - 12, f"{100 * quality:g}%")
 
     def _point(self, one: Point, colour: str) -> None:
         x, y = self._place(one.speed, one.quality)

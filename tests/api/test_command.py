@@ -174,7 +174,7 @@ def test_import_a_model_and_a_schema(pasta: Pasta) -> None:
 def test_extract_writes_a_row_for_each_document(pasta: Pasta) -> None:
     ended = pasta("extract", "shop_of_api_tests:Coffee", "titles.jsonl", "-o", "out.jsonl", "--json")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()]
-    assert ended.code == 0 and [row["id"] for row in rows] == ["0", "1", "2"]
+    assert ended.code == 0 and [row["id"] for row in rows] == [0, 1, 2]
     assert rows[0]["value"] == {"Brand": "Norvika"} and rows[0]["_status"] == "ok"
     assert rows[0]["_fields"][0]["source"] == "text" and rows[0]["_error"] is None
 

@@ -363,7 +363,12 @@ def test_a_dry_run_measures_and_writes_nothing(model: Path, here: Path) -> None:
     before = sorted(here.iterdir())
     result = run(TYPE, "docs.jsonl", "--model", model, "--dry-run", "--price-per-hour", 3)
     assert result.exit_code == 0 and sorted(here.iterdir()) == before
-    for line in ("documents        6", "tokens           6 in half", "measured         6 documents: 6 ok", "price"):
+    for line in (
+        "documents        6",
+        "tokens           median 6, p95 6",
+        "measured         6 documents: 6 ok",
+        "price",
+    ):
         assert line in result.stdout
     found = json.loads(run(TYPE, "docs.jsonl", "--model", model, "--dry-run", "--limit", 2, "--json").stdout)
     assert found["documents"] == 2 and found["pool"] == 8192 and found["cache_bytes"] > 0 and "price" not in found

@@ -50,7 +50,7 @@ def test_losses_are_printed_with_what_would_mend_them(words: list[str]) -> None:
     result = run("t.pasta", "--data", "rows.jsonl", "--least", "0", *words)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0] == "2 rows, 1 with the model's own answers; losses in nats a value, with 95 % intervals"
+    assert lines[0] == "2 rows, 1 with the model's own answers; losses in nats per value, with 95% intervals"
     assert "nothing to wait for: a" in lines
     assert lines[-1] == "2 rows are few: the intervals are rough"
 

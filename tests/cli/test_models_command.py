@@ -100,7 +100,7 @@ def test_who_names_no_model_learns_which_one_answers(home: Path) -> None:
     source = 'template t(title: text)\nuser """{title}"""\nassistant json { brand: verbatim(title, max=8) | null }\n'
     (home / "p.pasta").write_text(source, encoding="utf-8")
     said = run("run", "p.pasta", "-i", "title=Norvika Coffee").stderr
-    assert said.startswith("note: no model is named: pasta-mini answers, which finds values in product titles")
+    assert said.startswith("note: no model given; using pasta-mini, which finds values in product titles")
     assert "note:" not in run("run", "p.pasta", "-i", "title=Norvika Coffee", "--model", "pasta-mini").stderr
 
 

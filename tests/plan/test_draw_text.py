@@ -12,10 +12,10 @@ from tests.plan.test_draw_svg import HOSTILE, PLANS
 
 PRODUCT = """\
 product: running text, strict: 9 values in 11 branches
-everything at its limit, inputs not counted
+worst case, excluding inputs
 
   passes     36: brand → headline
-  speed-up   3.2×, as one value after another takes 114
+  sequential 114: 3.2× fewer passes in parallel
   at once    7 tokens in the busiest pass
   cells      408 at the peak, text counted in bytes (see --tokenizer)
   positions  up to 454
@@ -49,10 +49,10 @@ Positions kept free: 177; the largest gaps
 
 TRAVEL = """\
 trip: running text, strict: 4 values in 3 branches
-everything at its limit, inputs not counted
+worst case, excluding inputs
 
   passes     170: opening → food → summary
-  speed-up   1.4×, as one value after another takes 240
+  sequential 240: 1.4× fewer passes in parallel
   at once    2 tokens in the busiest pass
   cells      250 at the peak, text counted in bytes (see --tokenizer)
   positions  up to 286

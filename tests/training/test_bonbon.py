@@ -260,7 +260,7 @@ def test_a_round_samples_once_and_goes_on_where_it_was_interrupted(tmp_path: Pat
     make("parts")  # the samples are not taken anew
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
-    assert "best        3 answers  speed-up 2.00x  quality 100.0 %" in whole
+    assert "best        3 answers  speed-up 2.00x  quality 100.0%" in whole
     with pytest.raises(BadData, match="holds a finished run"):
         make("whole")
     lines: list[str] = []

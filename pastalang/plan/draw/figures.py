@@ -41,7 +41,7 @@ def measured_with(timeline: Timeline) -> str:
     """Memory and positions come from a simulated run, which does not make very long lists as long as they may be."""
     around = [copies for bar in timeline.bars for copies in bar.copies if not copies.per]
     longer = any(copies.maximum > MOST_ITEMS for copies in around)
-    return "everything at its limit, inputs not counted" + (f", memory with {MOST_ITEMS} items" if longer else "")
+    return "worst case, excluding inputs" + (f", memory with {MOST_ITEMS} items" if longer else "")
 
 
 def describe_plan(timeline: Timeline) -> str:

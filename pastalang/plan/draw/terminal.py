@@ -39,7 +39,7 @@ def _summary(timeline: Timeline, cost: Forecast, width: int) -> list[str]:
     exactly = "" if cost.is_exact else ", text counted in bytes (see --tokenizer)"
     figures = (
         ("passes", f"{cost.passes.high:,}: {path}"),
-        ("speed-up", f"{cost.speed_up:,.1f}×, as one value after another takes {cost.draws.high:,}"),
+        ("sequential", f"{cost.draws.high:,}: {cost.speed_up:,.1f}× fewer passes in parallel"),
         ("at once", f"{counted(busiest(timeline), 'token')} in the busiest pass"),
         ("cells", f"{cost.peak_cells.high:,} at the peak{exactly}"),
         ("positions", f"up to {cost.highest_position.high:,}"),

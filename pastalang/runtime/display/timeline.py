@@ -15,7 +15,7 @@ def draw_timeline(trace: Trace, *, width: int = WIDTH) -> str:
     scale = max(1, -(-trace.passes // width))
     names = {lane.id: _name(lane) for lane in trace.lanes}
     margin = min(max(map(len, names.values()), default=0), 32)
-    lines = [f"{trace.passes} forward passes, {scale} to a column: = forced text, # sampled tokens, + both"]
+    lines = [f"{trace.passes} forward passes, {_scaled(scale)}: = forced text, # sampled tokens, + both"]
     if trace.drafts:
         right, fed = (sum(getattr(one, name) for one in trace.drafts) for name in ("confirmed", "fed"))
         lines[0] += f", * right guesses among them ({right} of {fed})"
@@ -48,3 +48,7 @@ def _bar(trace: Trace, lane: Lane, scale: int) -> str:
         else:
             marks.append("." if begin < column < end else " ")
     return "".join(marks).rstrip()
+
+
+def _scaled(scale: int) -> str:
+    return "one column per pass" if scale == 1 else f"one column per {scale} passes"

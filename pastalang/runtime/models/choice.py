@@ -94,7 +94,7 @@ def note_of(chosen: Choice) -> str | None:
     """What is said to somebody who has named no model."""
     if chosen.where is not None:
         return None
-    return f"no model is named: {DEFAULT} answers, which {ABILITY}; name another with {_HOW} (see `pasta models`)"
+    return f"no model given; using {DEFAULT}, which {ABILITY}. Choose another with {_HOW} (see `pasta models`)"
 
 
 def why_no_help(model: str, plan: Plan) -> str | None:
