@@ -4,7 +4,8 @@
 
 A request begins in a thread: its program is planned and its text becomes tokens beside the passes of the others. It
 leaves between two forward passes: a client that goes away frees its memory before the next one, and its place in the
-queue at once. All passes are made in one thread: libraries of kernels keep what they compile once for each.
+queue at once. All passes are made in one thread and all requests begin in another: libraries of kernels keep what they
+compile once for each thread, and so does the allocator with what it has freed.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ class Driver:
         self._beginning: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, "pastalang passes")
+        self._pass_thread = ThreadPoolExecutor(1, "pastalang passes")
+        self._begin_thread = ThreadPoolExecutor(1, "pastalang beginnings")
         self._seconds = 1.0  # of a recent job, for `Retry-After`
 
     @property
@@ -128,7 +130,8 @@ class Driver:
         if self._beginning is not None:
             await self._beginning
         await self._leave()
-        self._thread.shutdown()
+        self._pass_thread.shutdown()
+        self._begin_thread.shutdown()
 
     def submit(self, job: Job) -> Ticket:
         """Raises `RequestError`: 429 if the queue is full, 503 if the server shuts down."""
@@ -162,7 +165,7 @@ class Driver:
                 await self._wake.wait()
                 continue
             try:
-                await asyncio.shield(step := loop.run_in_executor(self._thread, self.engine.loop.step))
+                await asyncio.shield(step := loop.run_in_executor(self._pass_thread, self.engine.loop.step))
             except asyncio.CancelledError:
                 await step  # a forward pass in its thread cannot be stopped in the middle
                 raise
@@ -190,11 +193,12 @@ class Driver:
         return bool(self._queue) and len(self._active) < self.max_in_flight
 
     async def _begin_waiting(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._has_room:
             *_, ticket = heapq.heappop(self._queue)
             self._active[ticket] = None
             try:
-                ticket.request = await asyncio.to_thread(self._begin, ticket.job)
+                ticket.request = await loop.run_in_executor(self._begin_thread, self._begin, ticket.job)
             except PastaError as problem:
                 await self._give_up([ticket], problem)
             except Exception as problem:
@@ -256,7 +260,7 @@ class Driver:
 
     async def _give_up(self, tickets: Sequence[Ticket], reason: PastaError) -> None:
         if requests := [ticket.request for ticket in tickets if ticket.request is not None]:
-            await asyncio.to_thread(self.engine.loop.cancel, requests)
+            await asyncio.get_running_loop().run_in_executor(self._pass_thread, self.engine.loop.cancel, requests)
         for ticket in tickets:
             del self._active[ticket]
             self._end(ticket, reason)
