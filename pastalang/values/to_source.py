@@ -322,7 +322,7 @@ def _name(text: str) -> nodes.Name:
 
 
 def _key(key: str) -> nodes.Name | nodes.StringValue:
-    plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key) and key not in ("true", "false", "null", "sequential")
+    plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key) and key not in ("true", "false", "null", "sequential", "string")
     return _name(key) if plain else nodes.StringValue(key, _NOWHERE)
 
 
