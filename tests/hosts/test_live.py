@@ -1,0 +1,153 @@
+"""Programs on servers as they are: our own, that of transformers, and that of llama.cpp.
+
+    PASTALANG_LLAMA_SERVER="path/to/llama-server path/to/model-f32.gguf"   where the last of them is
+
+Where a server draws greedily from the same weights in float32, its values are those of this process with values placed
+densely. The programs are those of the corpus and the examples whose answers a server can be asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import pastalang
+from pastalang.errors import HostError, PastaError
+from tests.serve.running import listening
+
+ROOT = Path(__file__).parents[2]
+CORPUS, EXAMPLES = ROOT / "tests" / "corpus" / "valid", ROOT / "examples"
+LISTING = "Norvika Coffee, Dark Roast, 12 oz, bought in Oslo on 2024-03-05 for 12.50 EUR"
+# Their values depend on nothing that a JSON schema does not say, such as `after`, quotations and limits in tokens.
+_SAME = """
+after-several-fields all-built-in-types array-of-objects blank-lines-in-odd-places carriage-returns-and-line-feeds
+chat-history commas-and-line-ends-together commas-instead-of-line-ends comment-signs-without-text defaults
+described-types-and-fields emoji-and-right-to-left-marks-in-strings empty-object escapes-in-strings
+everything-on-one-line formatting-switched-off hash-inside-strings-and-patterns json-answer-of-a-named-type
+key-with-a-python-name literals-of-every-kind maps named-types names-in-other-scripts nested-objects
+no-line-end-at-the-end-of-the-file numbers-as-written object-or-null object-with-one-field-called-string patterns
+quoted-keys recursive-type sequential-group smallest-program spread tabs-for-indentation tuples
+union-over-several-lines unions-of-types very-long-field 07-log-triage
+"""
+_TEXTS = """
+answer-without-the-word-text async-block async-with-a-type backslashes-in-text blank-lines-in-text doubled-braces
+fork-tree hole-in-running-text hole-with-several-stops text-on-one-line
+"""
+SAME, TEXTS = _SAME.split(), _TEXTS.split()
+
+
+def program_and_inputs(name: str) -> tuple[Any, dict[str, Any]]:
+    if name[0].isdigit():
+        given = json.loads((EXAMPLES / "data" / f"{name}.json").read_text("utf-8"))
+        return pastalang.load(EXAMPLES / f"{name}.pasta"), given
+    program = pastalang.load(CORPUS / f"{name}.pasta")
+    return program, {one.name: LISTING for one in program.only_template.inputs if one.default is None}
+
+
+@cache
+def mini() -> pastalang.Engine:
+    return pastalang.Engine.load("pasta-mini", placement="dense", cells=4096)
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[pastalang.RemoteEngine]:
+    with listening(mini()) as address, pastalang.connect(f"{address}/v1", retries=1, timeout=60) as engine:
+        yield engine
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_our_server_gives_the_values_of_this_process(name: str, ours: pastalang.RemoteEngine) -> None:
+    program, inputs = program_and_inputs(name)
+    found = ours.run(program, inputs, on_truncated="keep")
+    assert found.exact == mini().run(program, inputs, on_truncated="keep").exact
+    assert found.usage.mode == "whole"
+
+
+@contextmanager
+def started(*words: str) -> Iterator[str]:
+    """The address of a server in a process of its own, once it lists its models."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(
+        [*words, "--host", "127.0.0.1", "--port", str(port)], env=environment, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            address, end = f"http://127.0.0.1:{port}/v1", time.monotonic() + 240
+            while not _lists_models(address):
+                assert process.poll() is None and time.monotonic() < end, f"{words[0]} did not start"
+                time.sleep(0.2)
+            yield address
+        finally:
+            process.terminate()
+
+
+def _lists_models(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/models", timeout=2).is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.long
+def test_a_server_that_keeps_to_no_schema_gives_values_of_their_type_or_one_clear_error() -> None:
+    """`transformers serve` takes a JSON schema and does not look at it."""
+    command = shutil.which("transformers", path=str(Path(sys.executable).parent)) or shutil.which("transformers")
+    if command is None:
+        pytest.skip("there is no command `transformers`")
+    pytest.importorskip("accelerate", reason="transformers serve needs pip install 'transformers[serving]'")
+    folder = Path(pastalang.__file__).parent / "weights" / "pasta-mini"
+    ended = {"value": 0, "error": 0}
+    with (
+        started(command, "serve", str(folder), "--device", "cpu") as address,
+        pastalang.connect(f"{address}#{folder}", deadline=5, retries=0) as engine,
+    ):
+        for name in SAME:
+            program, inputs = program_and_inputs(name)
+            try:
+                engine.run(program, inputs, on_truncated="keep")
+                ended["value"] += 1
+            except HostError as problem:
+                assert "do not fit their type" in str(problem) or "not answered within the deadline" in str(problem)
+                ended["error"] += 1
+    assert sum(ended.values()) == len(SAME)
+
+
+@pytest.mark.long
+def test_llama_cpp_gives_the_values_of_this_process() -> None:
+    named = os.environ.get("PASTALANG_LLAMA_SERVER", "").split()
+    if len(named) != 2:
+        pytest.skip("PASTALANG_LLAMA_SERVER names no llama-server and GGUF file")
+    local = pastalang.Engine.load(named[1], dtype="float32", placement="dense")
+    differing = []
+    with (
+        started(named[0], "--model", named[1], "--parallel", "4", "--ctx-size", "16384") as address,
+        pastalang.connect(address) as engine,
+    ):
+        assert engine.kind.value == "llama.cpp"
+        for name in [*SAME, *TEXTS]:
+            program, inputs = program_and_inputs(name)
+            try:
+                found = engine.run(program, inputs, on_truncated="keep")
+            except PastaError as problem:
+                differing.append(f"{name}: {problem}")
+                continue
+            wanted = local.run(program, inputs, on_truncated="keep")
+            if found.exact != wanted.exact and not wanted.truncated:
+                differing.append(f"{name}: {found.exact} for {wanted.exact}")
+    assert not differing, "\n".join(differing)
