@@ -15,6 +15,7 @@ from pastalang.cli.options import AsJson
 from pastalang.cli.output import echo, echo_document, echo_error
 from pastalang.cli.process import command
 from pastalang.errors import PastaError
+from pastalang.plan.plan import Placement
 from pastalang.runtime.models.choice import Choice, Found, default_model, models_here
 from pastalang.runtime.models.hub import offline_without_hub
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName, adapter_folder, check_source, is_address
@@ -118,8 +119,9 @@ def refuse_hub(model: str) -> None:
 
 
 def load_engine(
-    model: str, *, device: str | None, cells: int, dtype: DTypeName | None = None, adapter: Adapter = OWN
-) -> Engine:
+    model: str, *, device: str | None, cells: int, dtype: DTypeName | None = None, adapter: Adapter = OWN,
+    placement: Placement | None = None,
+) -> Engine:  # fmt: skip
     """Raises `Refused`."""
     refuse_model(model)
     refuse_adapter(model, adapter)
@@ -129,7 +131,9 @@ def load_engine(
         with ctrl_c_exits_at_once(), _progress(f"loading {model} …"):
             from pastalang.runtime.engine import Engine
 
-            return Engine.load(model, device=device, dtype=dtype, cells=cells, adapter=adapter)
+            return Engine.load(
+                model, device=device, dtype=dtype, cells=cells, adapter=adapter, placement=placement
+            )  # fmt: skip
     except PastaError as problem:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 

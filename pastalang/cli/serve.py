@@ -15,6 +15,7 @@ from pastalang.cli.models import chosen_model, load_engine, refuse_model
 from pastalang.cli.options import Cells, Device
 from pastalang.cli.output import echo_error
 from pastalang.cli.process import command
+from pastalang.plan.plan import Placement
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -51,6 +52,10 @@ class ServeSettings:
     ] = False
     device: Device = None
     cells: Cells = 8192
+    placement: Annotated[
+        Placement | None,
+        typer.Option(help="Where values stand that do not see one another: gaps, or dense as on other hosts."),
+    ] = None
     log_prompts: Annotated[bool, typer.Option("--log-prompts", help="Log the messages of requests.")] = False
 
 
@@ -69,7 +74,9 @@ def serve_command(settings: ServeSettings) -> None:
         max_body_bytes=settings.max_body, deadline=settings.deadline, drain=settings.drain,
         logs_prompts=settings.log_prompts, patience=settings.patience, isolate_keys=settings.isolate_keys,
     )  # fmt: skip
-    engine = load_engine(chosen.name, device=settings.device, cells=settings.cells)
+    engine = load_engine(
+        chosen.name, device=settings.device, cells=settings.cells, placement=settings.placement
+    )  # fmt: skip
     address = f"http://{settings.host}:{settings.port}"
     echo_error(f"serving {served.name} at {address} (playground at /, OpenAI's clients at /v1)")
     serve.run(engine, served, host=settings.host, port=settings.port)
