@@ -108,3 +108,17 @@ def test_a_file_without_a_tokenizer_or_of_another_kind_is_refused(toy: tuple[Pat
     toy[0].write_bytes(toy[0].read_bytes()[:3000])
     with pytest.raises(LoadError, match="is cut off or damaged"):
         Engine.load(toy[0], host="llama.cpp")
+
+
+@pytest.mark.parametrize(
+    ("function", "found", "message"),
+    [("llama_model_is_recurrent", True, "it is recurrent, and branches share the cells of a KV cache, which it has no"),
+     ("llama_model_n_swa", 512, "its layers see a window"), ("llama_model_rope_type", 8, "have several positions each"),
+     ("llama_vocab_type", 0, "holds no tokenizer: convert the model")],
+)  # fmt: skip
+def test_models_without_a_cell_for_each_token_are_refused(
+    function: str, found: int, message: str, toy: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"llama_cpp.llama_cpp.{function}", lambda _: found)
+    with pytest.raises(LoadError, match=message):
+        Engine.load(toy[0], host="llama.cpp")
