@@ -43,7 +43,8 @@ class LlamaMemory:
         for one in changes:
             for cell in self._cells:
                 if isinstance(one, Remove):
-                    cell.sequences.discard(one.sequence)
+                    if cell.position >= one.since:
+                        cell.sequences.discard(one.sequence)
                 elif one.source in cell.sequences and one.since <= cell.position < one.until:
                     cell.sequences.add(one.target)
         self._cells = [cell for cell in self._cells if cell.sequences]

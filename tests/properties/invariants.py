@@ -211,7 +211,7 @@ def check_cells(data: st.DataObject) -> None:
     engine = engine_for(case.kind.model(PLENTY), way, words=case.words, kind=Watched)
     for again in range(data.draw(st.integers(1, 2))):
         [found] = engine.batch(case.plan, case.requests, **case.options)
-        if isinstance(found, Result) and found.usage.output_tokens and not engine.last.was_held_back:
+        if isinstance(found, Result) and found.usage.output_tokens and not engine.last.counts.was_held_back:
             simulated = simulate(case.plan, engine.last.run_log(chunk=chunk))
             assert found.usage.peak_cells <= simulated.peak_cells
             count(Invariant.ACCOUNTING, case.key, way, again)

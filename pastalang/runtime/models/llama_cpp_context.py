@@ -50,7 +50,7 @@ class LlamaContext:
     def change(self, changes: Iterable[Change]) -> None:
         for one in changes:
             if isinstance(one, Remove):
-                self._api.llama_memory_seq_rm(self._memory, one.sequence, -1, -1)
+                self._api.llama_memory_seq_rm(self._memory, one.sequence, one.since, -1)
             else:
                 self._api.llama_memory_seq_cp(self._memory, one.source, one.target, one.since, one.until)
 

@@ -24,9 +24,10 @@ from pastalang.runtime.step import CellId, Edit, Empty, Follow, OfCells, OfRow, 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The sequence holds nothing any more."""
+    """The sequence holds nothing at the position `since` and above it any more."""
 
     sequence: int
+    since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,6 @@ class Sequences:
 
     def feed(self, batch: StepBatch) -> list[Call]:
         """What is to be called for a step. All of it has to succeed: this memory counts on it."""
-        if any(isinstance(edit, Show) for edit in batch.edits):
-            self._set_aside([edit.row for edit in batch.edits if isinstance(edit, Empty)])
         for edit in batch.edits:
             self._edit(edit)
         for sequence in self._passing:
@@ -93,14 +92,6 @@ class Sequences:
 
     # ── before the step ──────────────────────────────────────────────────────────────────────────────────
 
-    def _set_aside(self, rows: Iterable[int]) -> None:
-        """Keep what rows hold that are used again, or held before their joins: the rows of this step may see it."""
-        for row in rows:
-            if self._held[row] and self._spare:
-                self._passing.append(self._spare.pop())
-                self._show(self._passing[-1], self._held[row])
-            self._passing += self._before.pop(row, ())
-
     def _edit(self, edit: Edit) -> None:
         match edit:
             case Empty(row):
@@ -113,11 +104,13 @@ class Sequences:
                 assert_never(edit)
 
     def _remove_dead(self, cells: Sequence[CellId]) -> None:
+        """What was fed into these cells earlier: the end of what a row without a future holds."""
         again = {cell for cell in cells if cell in self._positions}
-        if again:
-            for sequence, held in enumerate(self._held):
-                if not held.isdisjoint(again):
-                    self._remove(sequence)
+        for sequence, held in enumerate(self._held) if again else ():
+            if not held.isdisjoint(again):
+                since = min(self._positions[cell] for cell in held & again)
+                self._held[sequence] = {cell for cell in held if self._positions[cell] < since}
+                self._changes.append(Remove(sequence, since))
 
     def _remove(self, sequence: int) -> None:
         if self._held[sequence]:

@@ -29,6 +29,7 @@ class Memory:
         self.cells = Cells(self.cells.capacity)
         self._free_rows: list[RowId] = []
         self._rows_made = 0
+        self._cut_rows: dict[BranchState, RowId] = {}  # of branches that are fed no more, and of which a part is seen
 
     @property
     def capacity(self) -> int:
@@ -83,9 +84,19 @@ class Memory:
         self.cut(branch, 0)
 
     def cut(self, branch: BranchState, count: int) -> None:
-        """Free all cells of a branch but the first `count`. Nothing is fed after it any more."""
+        """Free all cells of a branch but the first `count`. Nothing is fed after it any more.
+
+        Its row is not used again while cells are left: a model may need it to show them to others.
+        """
         self._free_cells(branch, since=count)
-        self._close_row(branch)
+        if branch.memory.row is not None and branch.memory.cells:
+            self._cut_rows[branch] = branch.memory.row
+            branch.memory.row = None
+            branch.memory.unseen.clear()
+        elif not branch.memory.cells:
+            self._close_row(branch)
+            if (row := self._cut_rows.pop(branch, None)) is not None:
+                self._free_rows.append(row)
 
     def roll_back(self, fed: Iterable[BranchState], rows: set[RowId], branches: Iterable[BranchState]) -> None:
         """Undo a step: free the cells that `fed` took in it, and close the `rows` that it opened.
