@@ -34,12 +34,12 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (extracting(min_confidence=0.6), "write `details=True`, and look at `confidence`"),
     (lambda: pastalang.extract({"type": "object", "properties": {}}, "x"), "`pastalang.from_schema("),
     (lambda: pastalang.from_schema("gh.json"), "`from_schema(Path('gh.json').read_text())`"),
-    (extracting(model="gpt-4o"), "PastaLang runs models in this process"),
-    (extracting(model="openai/gpt-4o-mini"), "PastaLang runs models in this process"),
-    (extracting(model="ollama/llama3"), "PastaLang runs models in this process"),
-    (extracting(model="llama3:8b"), "PastaLang runs models in this process"),
-    (extracting(model="claude-sonnet-4"), "PastaLang runs models in this process"),
-    (extracting(model="http://localhost:8000/v1"), "PastaLang runs models in this process"),
+    (extracting(model="gpt-4o"), "gpt-4o is a model of a service: name its address too, http://host:port/v1#gpt-4o"),
+    (extracting(model="openai/gpt-4o-mini"), "openai/gpt-4o-mini is a model of a service: name its address too, http://host:port/v1#openai/gpt-4o-mini"),
+    (extracting(model="ollama/llama3"), "ollama/llama3 is a model of a service: name its address too, http://host:port/v1#ollama/llama3"),
+    (extracting(model="llama3:8b"), "llama3:8b is a model of a service: name its address too, http://host:port/v1#llama3:8b"),
+    (extracting(model="claude-sonnet-4"), "claude-sonnet-4 is a model of a service: name its address too, http://host:port/v1#claude-sonnet-4"),
+    (extracting(model="http://127.0.0.1:9/v1"), "has the server been started, and is this its address?"),
 ]  # fmt: skip
 
 

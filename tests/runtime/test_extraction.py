@@ -166,7 +166,10 @@ def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
         (lambda: pastalang.extract(Note, "x", examples=["y"]), "`examples[0]` must be a pair of a text and its answer"),
         (lambda: pastalang.extract(Note, "x", instrutions="Hi"), "did you mean `instructions`?"),
         (lambda: pastalang.extract(Note, "x", model=Note), "the type comes first: `extract(Note, text)`"),
-        (lambda: pastalang.extract(Note, "x", model=3), "a folder, a name on the hub or an `Engine`, not 3"),
+        (
+            lambda: pastalang.extract(Note, "x", model=3),
+            "a folder, a name on the hub, an address or an `Engine`, not 3",
+        ),
         (lambda: engine().extract(Note, "x", model="gpt"), "an engine has its model already"),
         (lambda: engine().extract(Note, "x", stream=True), "`engine.stream` with `pastalang.from_model(Model)`"),
         (lambda: pastalang.extract(bytes, "x"), "use a string"),
@@ -186,7 +189,7 @@ def test_a_call_that_guesses_wrong_is_told_the_right_one(call: Any, told: str, m
 def test_a_model_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[Any] = []
 
-    def load(name: Any, *, dtype: Any) -> Engine:
+    def load(name: Any, **_: Any) -> Engine:
         loaded.append(name)
         return Engine(uniform_model(320), byte_tokenizer())
 

@@ -101,7 +101,7 @@ class _Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        if tag == "div":
+        if tag == "div" and ("class", "text") in attrs:
             self._inside = True
             self.texts.append("")
 
