@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from pastalang.cli.exit_codes import ctrl_c_exits_at_once
 
+_GARBAGE = (50_000, 20, 50)  # objects until Python looks for cycles of them, and how often it looks at older ones
+
 
 def main() -> None:
+    gc.set_threshold(*_GARBAGE)  # imports make hundreds of thousands of objects that stay
     with ctrl_c_exits_at_once():
         from pastalang import __version__
         from pastalang.cli.output import echo, prepare_streams
@@ -19,7 +23,9 @@ def main() -> None:
         from pastalang.cli.app import build_app, named_commands
 
         app = build_app(named_commands())
-    sys.exit(exit_code_of(lambda: app(prog_name="pasta")))
+    code = exit_code_of(lambda: app(prog_name="pasta"))
+    gc.freeze()  # nothing is looked at once more before the process ends
+    sys.exit(code)
 
 
 if __name__ == "__main__":
