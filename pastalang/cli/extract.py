@@ -34,6 +34,7 @@ from pastalang.cli.options import (
     AnyMode,
     ApiKey,
     AsJson,
+    ComputedIn,
     DecodingMode,
     Device,
     GuessAhead,
@@ -45,6 +46,7 @@ from pastalang.cli.options import (
     TopP,
     adapter_of,
     drafts_of,
+    dtype_of,
     sampling_of,
 )
 from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, show_notes, unwritable
@@ -54,7 +56,7 @@ from pastalang.cli.sources import SUFFIX, choose_template, find_model, is_standa
 from pastalang.plan.plan import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
-from pastalang.runtime.models.source import DTypeName, is_address
+from pastalang.runtime.models.source import is_address
 from pastalang.runtime.windows import windowing_of
 from pastalang.values.describe import counted
 
@@ -81,14 +83,6 @@ class Merge(StrEnum):
     CONFIDENCE = "confidence"
     AGREEMENT = "agreement"
     FIRST = "first"
-
-
-class DType(StrEnum):
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-
-
-_DTYPES: Final[dict[DType, DTypeName]] = {DType.FLOAT32: "float32", DType.BFLOAT16: "bfloat16"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +152,7 @@ class ExtractSettings:
         typer.Option(min=1, help="Documents to decode at the same time. Default: measured for long runs, else 16."),
     ] = None
     device: Device = None
-    dtype: Annotated[
-        DType | None, typer.Option(help="The data type to compute in. Default: the best one for the device.")
-    ] = None
+    dtype: ComputedIn = None
     cells: Annotated[
         int | None,
         typer.Option(min=1, help="Size of the KV cache, in tokens. Default: 8,192, or what a long run needs."),
@@ -267,7 +259,7 @@ def _work(settings: ExtractSettings, task: Task, model: str) -> Work:
     from pastalang.bulk.run import Job
 
     corpus = open_documents(settings.documents, task.read)
-    dtype, adapter = None if settings.dtype is None else _DTYPES[settings.dtype], adapter_of(settings.adapter)
+    dtype, adapter = dtype_of(settings.dtype), adapter_of(settings.adapter)
     load: Load
     if is_address(model):
         load = AskOnce(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol, TypeAlias
 
@@ -11,7 +12,7 @@ from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.plan.plan import Mode, Overrun, Placement
 from pastalang.program.types import SAMPLING_BOUNDS, Drafts, Sampling
-from pastalang.runtime.models.source import OWN, Adapter
+from pastalang.runtime.models.source import OWN, Adapter, DTypeName
 from pastalang.values.one_hole import QUOTE_TOKENS
 
 ProgramPaths: TypeAlias = Annotated[
@@ -52,6 +53,16 @@ AdapterName: TypeAlias = Annotated[
         "--adapter",
         help="A LoRA adapter for the model: a name or a folder. none loads the bare weights. Default: the model's own.",
     ),
+]
+
+
+class DType(StrEnum):
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
+ComputedIn: TypeAlias = Annotated[
+    DType | None, typer.Option(help="The data type to compute in. Default: the best one for the device.")
 ]
 Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="Size of the KV cache, in tokens.")]
 SomeCells: TypeAlias = Annotated[
@@ -96,6 +107,16 @@ GuessAhead: TypeAlias = Annotated[
     str | None,
     typer.Option("--drafts", metavar="auto|off|N", help="Speculative drafts: fewer passes, the same answer."),
 ]
+
+
+def dtype_of(given: DType | None) -> DTypeName | None:
+    match given:
+        case None:
+            return None
+        case DType.FLOAT32:
+            return "float32"
+        case DType.BFLOAT16:
+            return "bfloat16"
 
 
 def adapter_of(given: str | None) -> Adapter:

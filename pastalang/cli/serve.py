@@ -12,7 +12,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.cli.models import chosen_model, load_engine, refuse_model
-from pastalang.cli.options import Cells, Device
+from pastalang.cli.options import AdapterName, Cells, ComputedIn, Device, adapter_of, dtype_of
 from pastalang.cli.output import echo_error
 from pastalang.cli.process import command
 from pastalang.plan.plan import Placement
@@ -50,7 +50,9 @@ class ServeSettings:
     isolate_keys: Annotated[
         bool, typer.Option("--isolate-keys", help="Do not share cached prompts between API keys.")
     ] = False
+    adapter: AdapterName = None
     device: Device = None
+    dtype: ComputedIn = None
     cells: Cells = 8192
     placement: Annotated[
         Placement | None,
@@ -75,7 +77,8 @@ def serve_command(settings: ServeSettings) -> None:
         logs_prompts=settings.log_prompts, patience=settings.patience, isolate_keys=settings.isolate_keys,
     )  # fmt: skip
     engine = load_engine(
-        chosen.name, device=settings.device, cells=settings.cells, placement=settings.placement
+        chosen.name, device=settings.device, cells=settings.cells, dtype=dtype_of(settings.dtype),
+        adapter=adapter_of(settings.adapter), placement=settings.placement,
     )  # fmt: skip
     address = f"http://{settings.host}:{settings.port}"
     echo_error(f"serving {served.name} at {address} (playground at /, OpenAI's clients at /v1)")

@@ -15,10 +15,14 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect
+from typer.testing import CliRunner
 
+from pastalang import Engine
+from pastalang.cli.app import build_app
 from pastalang.program.types import Sampling
 from pastalang.serve.driver import Job, TooLate
 from pastalang.serve.streams import event_stream
@@ -662,3 +666,13 @@ def test_metrics_count_requests_tokens_and_passes() -> None:
     assert 'pastalang_requests_total{endpoint="/v1/chat/completions",status="200"} 1.0' in text
     assert 'pastalang_requests_total{endpoint="/v1/chat/completions",status="400"} 1.0' in text
     assert 'pastalang_tokens_total{kind="drawn"} 3.0' in text and "pastalang_in_flight 0.0" in text
+
+
+def test_the_command_loads_the_model_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[Engine] = []
+    monkeypatch.setattr("pastalang.serve.server.run", lambda engine, *_, **__: served.append(engine))
+    app = build_app({"serve"})
+    assert CliRunner().invoke(app, ["serve", "pasta-mini", "--dtype", "bfloat16", "--device", "cpu"]).exit_code == 0
+    assert served[0].model.dtype is torch.bfloat16
+    refused = CliRunner().invoke(app, ["serve", "pasta-mini", "--adapter", "nowhere"])
+    assert refused.exit_code == 3 and "--adapter: there is no adapter nowhere" in refused.output
