@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop demo examples test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons package format lint types imports check clean
+.PHONY: help install develop demo examples test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons package vsix format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -85,6 +85,13 @@ pythons: ## run the tests with every supported Python that is installed (PYTHONS
 package: develop ## build the wheel and the sdist, install each into a clean environment and use it
 	$(BIN)/python -m pytest -q -m "long or not long" tests/packaging
 
+vsix: ## build the extension for VS Code: dist/pastalang.vsix (takes npm)
+	@command -v npx >/dev/null || { echo "the extension is built with npm, which comes with Node.js: https://nodejs.org"; exit 1; }
+	@mkdir -p dist editors/vscode/syntaxes
+	cp LICENSE editors/vscode/
+	cp pastalang/grammar/pasta.tmLanguage.json editors/vscode/syntaxes/
+	cd editors/vscode && npm install --silent --no-package-lock && npx --yes @vscode/vsce@4.1.0 package --out ../../dist/pastalang.vsix
+
 corpus-update: develop ## write what is said about the invalid programs anew, to be read as a difference
 	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus
 
@@ -112,4 +119,4 @@ imports: develop ## check that the layers hold
 check: lint types imports test ## everything that has to be green
 
 clean: ## remove what was built
-	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venvs build dist editors/vscode/node_modules editors/vscode/syntaxes editors/vscode/LICENSE .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -47,11 +47,11 @@ class PastaLexer(RegexLexer):  # type: ignore[misc]  # untyped base
             (r"", Text, "#pop"),
         ],
         "code": [
-            (r"\s+", Whitespace),
+            (r"\s*\n|[^\S\n]+", Whitespace),  # stops where a line begins, as declarations do
             (r"#[^\n]*", Comment.Single),
             (r'(?<=[(=,:\[])([ \t]*)(""")', bygroups(Whitespace, String.Heredoc), "quoted value"),
             (r'"""', String.Heredoc, "text"),
-            (rf"({STRING})(\s*)(?=:|as\b)", bygroups(Name.Attribute, Whitespace)),
+            (rf"({STRING})([ \t]*)(?=:|as\b)", bygroups(Name.Attribute, Whitespace)),
             (STRING, String.Double),
             (r"/(?:[^/\\\n]|\\.)+/", String.Regex),
             (r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", Number),
@@ -59,7 +59,7 @@ class PastaLexer(RegexLexer):  # type: ignore[misc]  # untyped base
             (r"\.\.\.|\.\.", Operator),
             (r"(sequential)(\s*)(?=\{)", bygroups(Keyword, Whitespace)),
             (r"(each)(\s+)(?=[^\W\d]\w*\s*:)", bygroups(Keyword, Whitespace)),
-            (r"([^\W\d]\w*)(\s*)(?=:|as\b)", bygroups(Name.Attribute, Whitespace)),
+            (r"([^\W\d]\w*)([ \t]*)(?=:|as\b)", bygroups(Name.Attribute, Whitespace)),
             (r"([^\W\d]\w*)(=)", bygroups(Name.Attribute, Operator)),
             (words(("null", "true", "false"), suffix=r"\b"), Keyword.Constant),
             (words(("json", "auto", "think", "from", "as", "after", "with"), suffix=r"\b"), Keyword),

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment, Error, Keyword, Name, Punctuation, String, _TokenType
+from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String, _TokenType
 
 import pastalang.grammar
 from pastalang.check.built_in_types import BUILT_IN_TYPES, INPUT_TYPES
 from pastalang.grammar.highlight import PastaLexer
+from pastalang.grammar.tokens import DECLARATION_WORDS, WORDS
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = sorted([*(ROOT / "tests/corpus/valid").rglob("*.pasta"), *(ROOT / "examples").rglob("*.pasta")])
@@ -85,6 +86,13 @@ def test_every_expression_of_the_editors_grammar_is_one() -> None:
         re.compile(pattern)
 
 
+def test_every_word_of_the_language_is_in_the_editors_grammar() -> None:
+    declared = re.findall(r"^%declare (.+)", (ROOT / "pastalang/grammar/pasta.lark").read_text("utf-8"), re.MULTILINE)
+    words = {word for word in " ".join(declared).lower().split() if word in DECLARATION_WORDS | WORDS}
+    assert words == DECLARATION_WORDS | WORDS
+    assert words <= set(re.findall(r"[a-z]+", " ".join(patterns(EDITORS)).replace(r"\b", " ")))
+
+
 def test_every_rule_that_the_editors_grammar_includes_exists() -> None:
     included = set(re.findall(r'"include": "#([\w-]+)"', json.dumps(EDITORS)))
     assert included == set(EDITORS["repository"])
@@ -151,3 +159,34 @@ def test_editors_colour_every_word_outside_texts_and_close_every_text(path: Path
     assert found[text.rindex("import END")] == "keyword.declaration.pasta"
     plain = {word[0] for word in re.finditer(r"\w+", text) if found[word.start()] == ""}
     assert plain == set()
+
+
+# What editors call each kind of word that Pygments knows; the first that holds it.
+SAME = {
+    Keyword.Declaration: "keyword.declaration",
+    Keyword.Type: "support.type",
+    Keyword.Constant: "constant.language",
+    Keyword: "keyword.(other|control)",
+    Name.Class: "entity.name.type",
+    Name.Attribute: "entity.other.attribute-name|variable.parameter",
+    Name: "variable.other",
+    Number: "constant.numeric",
+    Comment: "comment.line",
+    String.Heredoc: "string.quoted.triple",
+    String.Double: "string.quoted.double|constant.character.escape",
+    String.Escape: "constant.character.escape",
+    String.Regex: "string.regexp",
+    Operator: "keyword.operator",
+    Punctuation: "punctuation|meta.embedded.tag",
+}
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_editors_and_pygments_agree_on_every_character(path: Path) -> None:
+    text = path.read_bytes().decode("utf-8").replace("\r\n", "\n").strip() + "\n"
+    kinds = [kind for kind, value in coloured(text) for _ in value]
+    assert len(kinds) == len(text)
+    places = zip(text, kinds, scopes(text), strict=True)
+    inner = {(kind, around.split(" ")[-1]) for character, kind, around in places if not character.isspace()}
+    expected = {kind: next(names for same, names in SAME.items() if kind in same) for kind, _ in inner}
+    assert {(kind, name) for kind, name in inner if not re.match(expected[kind], name)} == set()
