@@ -2,6 +2,8 @@
 
 A branch is a task that moves a cursor. Known text is appended to what the branch sees, a value is asked for behind
 exactly that text, a fork starts another task, and a join waits for tasks. What can run at the same time does.
+
+White space before a value is asked for with the value, as in this process: see `runtime.binding.whitespace`.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
-from pastalang.hosts.constraints import constraint_of, lead_constraint
+from pastalang.hosts.borders import LikelyBorders
+from pastalang.hosts.constraints import constraint_of, lead_constraint, spaced
 from pastalang.hosts.errors import HostError
 from pastalang.hosts.servers import Ask, Reply, Server
 from pastalang.hosts.text_path import TextPath
 from pastalang.plan.machine import Awaited, Closing, Cursor, Draw, End, Feed, Machine, Opening, Start, Wait
 from pastalang.plan.plan import (
     ROOT,
+    Arm,
     Branch,
     BranchId,
     Choose,
@@ -43,6 +47,8 @@ from pastalang.plan.plan import (
 from pastalang.plan.structure import Nesting, visit
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.chat import Turn
+from pastalang.runtime.binding.spaced import fed_end, fed_text, leading_space_of
+from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.quotations import QuotingHole, quoting_holes
@@ -179,7 +185,8 @@ class PlanRun:
         self.plan = plan
         self.values = values
         self.base = sampling
-        self._machine = Machine(plan)
+        self._bound = move_whitespace(plan, LikelyBorders())
+        self._machine = Machine(self._bound)
         self.tokens = Tokens(quoting_holes(plan, self._machine.nesting))
         self.texts = no_texts(plan.inputs) | quotable_texts(values) if self.tokens.quoting else {}
         self.decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()
@@ -195,7 +202,7 @@ class PlanRun:
         self._types = dict(plan.types)
         self._placed = {
             visited.segment.branch
-            for branch in plan.branches
+            for branch in self._bound.branches
             for visited in visit(branch.segments)
             if isinstance(visited.segment, Place)
         }
@@ -226,7 +233,7 @@ class PlanRun:
         self, parent: HostBranch | None, instance: Instance, *, names: Mapping[str, Any], in_answer: bool
     ) -> HostBranch:
         branch = HostBranch(
-            run=self, spec=self.plan.branch(instance.branch), items=instance.items, number=len(self.branches),
+            run=self, spec=self._bound.branch(instance.branch), items=instance.items, number=len(self.branches),
             path=TextPath() if parent is None else parent.path.fork(), names=names,
             cursor=self._machine.begin(instance), in_answer=in_answer, parent=parent,
             view=[] if parent is None else [*parent.view, Seen(parent)], wave=0 if parent is None else parent.wave,
@@ -274,7 +281,7 @@ class PlanRun:
                 branch.path.own.write(self._turns[index].closing)
             case Text(text=text, shown=shown, begins=begins):
                 self._begin_value(branch, begins)
-                self._write(branch, text, shown=shown)
+                self._write(branch, text, fed_text(segment), shown=shown)
             case InputText(piece=piece):
                 self._write(branch, "".join(message_texts([piece], partial(_named, branch))))
             case ItemNumber():
@@ -292,14 +299,14 @@ class PlanRun:
             outer = branch.lists[-2].written if len(branch.lists) > 1 else branch.written
             if option.text:
                 outer.append(WrittenText(option.text))
-                branch.path.own.write(option.text)
+            branch.path.own.write(_fed(option) or "")
             return
         _enter_item(branch.lists[-1])
         items = (*branch.cursor.items, option.item)
         for part in option.parts:
             if isinstance(part, Text):
                 self._begin_value(branch, part.begins, items)
-                self._write(branch, part.text)
+                self._write(branch, part.text, fed_text(part))
             else:
                 self._write(branch, str(option.item + 1))
 
@@ -307,8 +314,8 @@ class PlanRun:
         if value is not None:
             branch.here.append(WrittenValue(value, branch.cursor.items if items is None else items))
 
-    def _write(self, branch: HostBranch, text: str, *, shown: bool = True) -> None:
-        branch.path.own.write(text)
+    def _write(self, branch: HostBranch, text: str, fed: str | None = None, *, shown: bool = True) -> None:
+        branch.path.own.write(text if fed is None else fed)
         if shown and text:
             branch.here.append(WrittenText(text, in_answer=branch.in_answer))
 
@@ -399,7 +406,7 @@ class PlanRun:
         reply, text, was_cut = await self._value(branch, hole, sources_of(branch, items))
         found.text, found.truncated, found.is_done = text, was_cut, True
         found.decoding.log_probabilities = [math.nan if reply.log_probability is None else reply.log_probability]
-        branch.path.own.write(text)
+        branch.path.own.write(leading_space_of(hole) + text)
         self._report(TextDelta(found.path, items, text))
         self._report(FieldDone(found.path, items, text, was_cut))
 
@@ -415,18 +422,22 @@ class PlanRun:
     async def _asked_value(self, branch: HostBranch, hole: Hole, prompt: str, sources: Mapping[str, str]) -> Kept:
         sampling = hole.sampling.over(self.base)
         key = hole.field, branch.cursor.items
+        space, bare = leading_space_of(hole), constraint_of(hole, self._types)
+        constraint = spaced(bare, space, hole, self._types) if space else bare
+        if constraint is None:
+            prompt, space, constraint = prompt + space, "", bare
         reason, reply = "", None
         for attempt in range(ATTEMPTS):
             if (attempt or self._memory.rejected[key]) and not sampling.temperature:
                 sampling = replace(sampling, temperature=_WARMER)
             number = attempt + ATTEMPTS * self._memory.rejected[key]
             ask = Ask(
-                prompt, constraint_of(hole, self._types), hole.max_tokens, sampling,
+                prompt, constraint, hole.max_tokens, sampling,
                 _seed_of(self._seed, hole.field, branch.cursor.items, number),
             )  # fmt: skip
             reply = await self._ask(branch, ask, hole)
             is_json = hole.form is Form.JSON
-            text = reply.text.strip() if is_json else reply.text
+            text = reply.text.strip() if is_json else reply.text.removeprefix(space)
             if reply.was_cut and is_json:
                 text = _closed(text)
             reading = read(text, hole.type, self._types, quoted=is_json, sources=sources)
@@ -439,7 +450,7 @@ class PlanRun:
         raise self._error(f"the server's {ATTEMPTS} answers do not fit its type: {reason}", branch, hole)
 
     async def _decide(self, branch: HostBranch, draw: Draw) -> int:
-        leads, segment = draw.leads, draw.segment
+        leads, segment = [_fed(option) for option in draw.options], draw.segment
         assert not isinstance(segment, Hole)
         if isinstance(segment, Choose):
             self._begin_value(branch, segment.begins)
@@ -460,7 +471,7 @@ class PlanRun:
         if isinstance(option, Opening | Closing):
             self._open_or_close(branch, option)
         else:
-            self._write(branch, option.lead)
+            self._write(branch, option.lead, fed_text(option))
         return taken
 
     async def _ask(self, branch: HostBranch, ask: Ask, segment: Hole | Choose | Repeat) -> Reply:
@@ -477,6 +488,17 @@ class PlanRun:
         self, reason: str, branch: HostBranch, segment: Hole | Choose | Repeat, kind: type[HostError] = HostError
     ) -> HostError:  # fmt: skip
         return kind(reason, plan=self.plan, field=segment.field, items=branch.cursor.items, span=segment.span)
+
+
+def _fed(option: Arm | Opening | Closing) -> str | None:
+    """What is read where the option is taken; None for the end of the turn."""
+    match option:
+        case Arm():
+            return fed_text(option)
+        case Opening(parts=parts, item=item):
+            return "".join(fed_text(part) if isinstance(part, Text) else str(item + 1) for part in parts)
+        case Closing(repeat=repeat, items=items):
+            return fed_end(repeat, is_empty=items == 0)
 
 
 def _follow(branch: HostBranch) -> None:

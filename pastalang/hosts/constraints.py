@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from pastalang.hosts.json_regex import INTEGER, NUMBER, exactly, json_regex
 from pastalang.plan.plan import Form, Hole
 from pastalang.program import regex
 from pastalang.program import types as t
-from pastalang.program.regex import Chars, Choice, Node, Repetition, parse_regex, spell_class
+from pastalang.program.regex import Chars, Choice, Node, Repetition, parse_regex
 from pastalang.program.visit import arms_of
 from pastalang.values.lengths import closed_texts
 from pastalang.values.patterns import patterns_of
 from pastalang.values.to_schema import schema_text
 
 _LINE_END: Final = ("\n",)
-_NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?"
-_INTEGER: Final = r"-?(0|[1-9][0-9]*)"
+_ANYTHING: Final = r"(?:.|\n)*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Any text. It ends before the first of these texts, or where the model ends its turn."""
+    """Any text, or what matches the pattern, up to the first of these texts or to where the model ends its turn."""
 
     stop: tuple[str, ...]
+    pattern: str | None = None
 
 
 Constraint: TypeAlias = Schema | Pattern | Options | Free
@@ -73,12 +74,36 @@ def constraint_of(hole: Hole, types: Mapping[str, t.Type]) -> Constraint:
     return Schema(schema_text(type, types))
 
 
+def spaced(constraint: Constraint, space: str, hole: Hole, types: Mapping[str, t.Type]) -> Constraint | None:
+    """The constraint of the space and then the value; None if no server understands one."""
+    match constraint:
+        case Options(texts=texts):
+            return Options(tuple(space + text for text in texts))
+        case Pattern(regex=matched):
+            return Pattern(f"{exactly(space)}(?:{matched})")
+        case Free(stop=stop):
+            if any(one.startswith(space) for one in stop):
+                return None
+            may_be_empty = isinstance(hole.type, t.String) and hole.type.may_be_empty
+            return Free(stop, exactly(space) + _ANYTHING if may_be_empty else _some_text(space, stop))
+        case Schema():
+            pattern = json_regex(hole.type, types)
+            return None if pattern is None else Pattern(exactly(space) + pattern)
+
+
+def _some_text(space: str, stop: Sequence[str]) -> str:
+    """The space, and text that neither begins with another one nor ends at once."""
+    ends = {ord(one) for one in (*stop, " ", "\t", "\n", "\r") if len(one) == 1}
+    inside = "".join(rf"\u{code:04x}" for code in sorted(ends) if code < 0x10000)
+    return f"{exactly(space)}[^{inside}]{_ANYTHING}"
+
+
 def _pattern_in_text(type: t.Type, types: Mapping[str, t.Type]) -> str | None:
     """What a value in running text matches, where strings, dates and their like have no quotes. The last pattern of a
     type is its own, the first one that of its format."""
     if isinstance(type, t.Integer | t.Number):
-        return _INTEGER if isinstance(type, t.Integer) else _NUMBER
-    closed = "|".join(map(_exactly, closed_texts(type, types, quoted=False)))
+        return INTEGER if isinstance(type, t.Integer) else NUMBER
+    closed = "|".join(map(exactly, closed_texts(type, types, quoted=False)))
     return closed or next(reversed(patterns_of(type)), None)
 
 
@@ -89,11 +114,7 @@ def lead_constraint(leads: Sequence[str | None]) -> Options:
 
 def options_regex(options: Options) -> str:
     """The options for a server that has no constraint of its own for them."""
-    return f"({'|'.join(map(_exactly, options.texts))})" + "?" * options.may_end
-
-
-def _exactly(text: str) -> str:
-    return "".join(spell_class(((ord(character), ord(character)),)) for character in text)
+    return f"({'|'.join(map(exactly, options.texts))})" + "?" * options.may_end
 
 
 def options_grammar(options: Options) -> str:

@@ -118,8 +118,10 @@ class Vllm(Server):
                 body["structured_outputs"] = {"choice": list(texts)}
             case Options() as options:
                 body["structured_outputs"] = {"regex": options_regex(options)}
-            case Free(stop=stop):
+            case Free(stop=stop, pattern=pattern):
                 body["stop"] = list(stop)
+                if pattern is not None:
+                    body["structured_outputs"] = {"regex": pattern}
         return body
 
     def reply(self, answer: Any) -> Reply:
@@ -154,8 +156,10 @@ class Sglang(Server):
                 parameters["regex"] = regex
             case Options() as options:
                 parameters["regex"] = options_regex(options)
-            case Free(stop=stop):
+            case Free(stop=stop, pattern=pattern):
                 parameters["stop"] = list(stop)
+                if pattern is not None:
+                    parameters["regex"] = pattern
         if ask.sampling.temperature:
             parameters["sampling_seed"] = ask.seed
         return {"text": ask.prompt, "sampling_params": parameters, "return_logprob": True}
@@ -193,8 +197,10 @@ class LlamaCpp(Server):
                 body["grammar"] = pattern_grammar(regex)
             case Options() as options:
                 body["grammar"] = options_grammar(options)
-            case Free(stop=stop):
+            case Free(stop=stop, pattern=pattern):
                 body["stop"] = list(stop)
+                if pattern is not None:
+                    body["grammar"] = pattern_grammar(pattern)
         return body
 
     def reply(self, answer: Any) -> Reply:

@@ -30,7 +30,8 @@ def first_value(prompt: str, constraint: Any) -> str:
         case {"choice": [first, *_]}:
             return str(first)
         case {"regex": str() as regex}:
-            return _matching(regex)
+            usual = (text for text in (" words", ' "text"') if re.fullmatch(regex, text))
+            return next(usual, None) or _matching(regex)
         case {"json": schema}:
             return json.dumps(_instance(schema, schema))
         case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from typing import Any, Literal
 
 import httpx
@@ -38,11 +39,12 @@ def test_a_value_sees_the_skeleton_up_to_its_key_and_what_it_waits_for(kind: str
     host = StandIn(kind)
     result = host.connect().run(PRODUCT, title="Sharp")
     assert result.value == {"brand": "text", "kind": "tv", "size": 0, "headline": "text"}
-    keys = '{\n  "brand": ,\n  "kind": ,\n  "size": ,\n  "headline": '
+    keys = '{\n  "brand":,\n  "kind":,\n  "size": ,\n  "headline":'
     seen = sorted(host.asked, key=len)
-    assert seen[:3] == [PROMPT + keys[: keys.index(f'"{name}"') + len(name) + 4] for name in ("brand", "kind", "size")]
-    before = keys.removesuffix('"headline": ')
-    assert seen[3] == f'{PROMPT}{before}"text""tv""headline": ', "what it waits for stands before its key"
+    ends = ('"brand":', '"kind":', '"size": ')  # nothing but digits would join the space before a size
+    assert seen[:3] == [PROMPT + keys[: keys.index(end) + len(end)] for end in ends]
+    before = keys.removesuffix('"headline":')
+    assert seen[3] == f'{PROMPT}{before} "text" "tv""headline":', "what it waits for stands before its key"
     assert (result.usage.mode, result.usage.requests, result.usage.critical_path) == ("branches", 4, 2)
     assert [round(one.confidence, 6) for one in result.fields] == [round(math.exp(-0.25), 6)] * 4
 
@@ -55,7 +57,7 @@ def test_a_key_that_is_left_out_is_in_neither_value_nor_text_and_runs_are_report
     def answer(prompt: str, _: Any) -> str:
         if kind == "openai":
             return '{"a": true, "b": null}'
-        return "true" if prompt.endswith('"a": ') else "null"
+        return "true" if prompt.endswith('"a":') else "null"
 
     engine = StandIn(kind, answer=answer).connect(on_request=ended.append)
     result = engine.run(pastalang.from_schema(schema), text="x")
@@ -85,18 +87,18 @@ In short: {summary: string(max=9)}
 
 def test_branches_of_a_text_do_not_see_one_another_until_they_are_joined() -> None:
     def answer(prompt: str, _: Any) -> str:
-        return {"<": "Well.", "Food: ": "Soup.", "Sights: ": "Tower.", "short: ": "Go."}[
-            next(end for end in ("short: ", "Sights: ", "Food: ", "<") if prompt.endswith(end) or end == "<")
+        return {"<": "Well.", "Food:": " Soup.", "Sights:": " Tower.", "short:": " Go."}[
+            next(end for end in ("short:", "Sights:", "Food:", "<") if prompt.endswith(end) or end == "<")
         ]
 
     host = StandIn(answer=answer)
     result = host.connect().run(TRIP, city="Oslo")
     assert result.text == "Well.\n\nFood: Soup.\n\nSights: Tower.\n\nIn short: Go."
     assert result.value == {"opening": "Well.", "food": "Soup.", "sights": "Tower.", "summary": "Go."}
-    ends = ("Food: ", "Sights: ", "In short: ")
+    ends = ("Food:", "Sights:", "In short:")
     by_end = {end: prompt for prompt in host.asked for end in ends if prompt.endswith(end)}
-    assert "Soup." not in by_end["Sights: "] and "Tower." not in by_end["Food: "]
-    assert by_end["In short: "].endswith("Soup.Tower.In short: "), "what is joined stands where it is seen"
+    assert "Soup." not in by_end["Sights:"] and "Tower." not in by_end["Food:"]
+    assert by_end["In short:"].endswith("Soup. Tower.In short:"), "what is joined stands where it is seen"
     assert all(body["stop"] == ["\n"] for body in host.bodies)
 
 
@@ -110,10 +112,60 @@ def test_a_list_goes_on_until_the_model_stops_it_and_its_fields_are_asked_for_to
     def answer(prompt: str, constraint: Any) -> str:
         if constraint and "choice" in constraint:
             return str(constraint["choice"][next(rounds)])
-        return '"x"' if constraint["json"].get("type") == "string" else "5"
+        return "5" if "json" in constraint else ' "x"'
 
     result = StandIn(answer=answer).connect().run(program, text="t")
     assert result.value == {"lines": [{"item": "x", "price": 5}] * 2}
+
+
+SPACED = pastalang.compile('''
+template spaced(note: text)
+
+user """{note}"""
+
+assistant json {
+  name: string(min_chars=1, max_chars=30)
+  kind: "tv" | "radio"
+  tags: [string]
+  day: date | null
+  count: integer(0..9)
+}
+''')
+SENT = {  # what a server has to keep to behind a key, and what it may then answer
+    "name": (' "Sharp \\"X\\""', '"Sharp"', ' ""', ' "\n"'),
+    "kind": (' "radio"', '"radio"', ' "car"'),
+    "tags": (' ["a", "b"]', '["a"]', " [1]"),
+    "day": (' "2024-02-29"', '"2024-02-29"', ' "2023-02-29"'),
+}
+
+
+def sent_regex(body: Any) -> str:
+    match body:
+        case {"structured_outputs": {"choice": choices}}:
+            return "|".join(choices)
+        case {"structured_outputs": {"regex": regex}} | {"sampling_params": {"regex": regex}}:
+            return str(regex)
+    raise AssertionError(body)
+
+
+@pytest.mark.parametrize("kind", ("vllm", "sglang"))
+def test_the_space_before_a_value_is_asked_for_with_the_value(kind: str) -> None:
+    host = StandIn(kind)
+    assert '"kind": "tv"' in host.connect().run(SPACED, note="x").text
+    sent = {prompt.rsplit('"', 2)[1]: (prompt, body) for prompt, body in zip(host.asked, host.bodies, strict=True)}
+    for key, (fitting, *others) in SENT.items():
+        prompt, body = sent[key]
+        assert prompt.endswith(f'"{key}":') and re.fullmatch(sent_regex(body), fitting)
+        assert not any(re.fullmatch(sent_regex(body), other) for other in others)
+    assert sent["count"][0].endswith('"count": '), "no token joins a space and a digit"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_space_before_a_hole_in_text_belongs_to_what_is_asked_for(kind: str) -> None:
+    program = pastalang.compile('template t()\nassistant text """In short: {a: string(max=9, stop=["."])}. Bye"""\n')
+    host = StandIn(kind)
+    assert host.connect().run(program).text == "In short: words. Bye"
+    assert host.asked[0].endswith("In short:") and host.answered == [" words"]
 
 
 # ── what does not fit ────────────────────────────────────────────────────────────────────────────────────
@@ -137,7 +189,7 @@ def test_an_answer_that_breaks_its_constraint_is_asked_for_again_and_no_other() 
 def test_a_value_that_never_fits_is_null_or_an_error_that_says_what_came() -> None:
     host = StandIn(answer=lambda prompt, constraint: "{" if prompt.endswith('"size": ') else '"tv"')
     assert host.connect().run(PRODUCT, title="x").value["size"] is None
-    host = StandIn(answer=lambda prompt, constraint: "{" if prompt.endswith('"brand": ') else '"tv"')
+    host = StandIn(answer=lambda prompt, constraint: "{" if prompt.endswith('"brand":') else '"tv"')
     with pytest.raises(HostError, match=r"the server's 3 answers do not fit its type: .*'\{' \(in the field `brand`\)"):
         host.connect().run(PRODUCT, title="x")
 
@@ -146,7 +198,7 @@ def test_a_string_that_its_limit_has_cut_is_closed_and_marked() -> None:
     class Cut(StandIn):
         def _reply(self, path: str, body: Any) -> Any:
             reply = super()._reply(path, body)
-            if body["prompt"].endswith('"brand": '):
+            if body["prompt"].endswith('"brand":'):
                 reply["choices"][0] |= {"text": '"a long na\\', "finish_reason": "length"}
             return reply
 
@@ -170,7 +222,7 @@ def test_a_validator_has_only_the_rejected_field_written_again() -> None:
     brands = iter(['"Shirp"', '"Sharp"'])
 
     def answer(prompt: str, constraint: Any) -> str:
-        return next(brands) if prompt.endswith('"brand": ') else '"tv"'
+        return next(brands) if prompt.endswith('"brand":') else '"tv"'
 
     host = StandIn(answer=answer)
     assert host.connect().extract(Product, "Sharp TV", repair=2) == Product.model_construct(brand="Sharp", kind="tv")
@@ -189,7 +241,7 @@ def test_many_documents_keep_their_order_and_their_errors() -> None:
     assert [isinstance(one, PastaError) for one in outcomes] == [False, True, False]
     mapped = list(engine.map(PRODUCT, ({"title": str(number)} for number in range(7)), in_flight=2))
     assert len(mapped) == 7 and len({id(one) for one in mapped}) == 7
-    titles = [prompt for prompt in host.asked if prompt.endswith('"brand": ')]
+    titles = [prompt for prompt in host.asked if prompt.endswith('"brand":')]
     assert [f"<user>{number}</>" in titles[number + 2] for number in range(7)] == [True] * 7
 
 

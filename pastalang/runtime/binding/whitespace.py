@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from pastalang.plan.plan import (
     Arm,
@@ -37,7 +38,6 @@ from pastalang.runtime.binding.spaced import (
     fed_text,
     plain_fields,
 )
-from pastalang.runtime.encoder import Encoder
 from pastalang.values.json import spell
 from pastalang.values.lengths import closed_texts, first_characters, is_finite, max_length
 
@@ -59,7 +59,19 @@ _FORCED_ALONE = frozenset('"{[')  # openings that are forced as a token of their
 _ANY_JSON = frozenset('"{[-7tfn')
 
 
-def move_whitespace(plan: Plan, encoder: Encoder) -> Plan:
+class Borders(Protocol):
+    """What has to be known of a tokenizer: an `Encoder` knows it."""
+
+    def text(self, text: str) -> tuple[int, ...]:
+        """The tokens of a text."""
+        ...
+
+    def crosses(self, before: str, after: str) -> bool:
+        """Whether some token of the two texts written together spans the border between them."""
+        ...
+
+
+def move_whitespace(plan: Plan, encoder: Borders) -> Plan:
     """The plan that runs with this tokenizer. It is `plan` itself if no white space has to move."""
     mover = _WhitespaceMover(plan, encoder)
     for branch in plan.branches:
@@ -73,7 +85,7 @@ def move_whitespace(plan: Plan, encoder: Encoder) -> Plan:
 class _WhitespaceMover:
     """Moves white space branch by branch. `segments` holds the result so far; parents come before their children."""
 
-    def __init__(self, plan: Plan, encoder: Encoder) -> None:
+    def __init__(self, plan: Plan, encoder: Borders) -> None:
         self.segments: dict[BranchId, Segments] = {branch.id: branch.segments for branch in plan.branches}
         self._types: Mapping[str, t.Type] = dict(plan.types)
         self._encoder = encoder
