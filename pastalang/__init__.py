@@ -175,6 +175,11 @@ def __getattr__(name: str) -> object:
     return found
 
 
+def load_ipython_extension(shell: object) -> None:
+    """What `%load_ext pastalang` calls: gives IPython and notebooks the cell magic `%%pasta`."""
+    _import_module("pastalang.notebook").load(shell)
+
+
 def __dir__() -> list[str]:
     """The public names: neither modules that have been imported, nor what this one is made with."""
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -191,8 +191,11 @@ def shows_colours(stream: TextIO) -> bool:
 
 def coloured(text: str, stream: TextIO) -> str:
     """The text as it is shown on the stream."""
-    if not shows_colours(stream):
-        return text
+    return with_colours(text) if shows_colours(stream) else text
+
+
+def with_colours(text: str) -> str:
+    """The text with the codes that colour it on a terminal and in a notebook."""
     for part, colour in _PARTS:
         text = part.sub(rf"{colour}\g<0>{_END}", text)
     return text
