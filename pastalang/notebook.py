@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from pastalang.bulk.progress import display_of_notebook
 from pastalang.cli.output import echo_error, with_colours
 from pastalang.cli.run import LiveFields
 from pastalang.compiler import analyse
@@ -94,7 +95,8 @@ def _run(shell: Any, line: str, cell: str, has_colours: bool) -> None:
     inputs = _inputs(template, expressions, shell.user_ns)
     named = shell.user_ns.get(options.model) if options.model is not None else None
     engine = engine_for(named if is_engine(named) else options.model)
-    live = TerminalLive() if _is_terminal(shell) else HtmlLive()
+    display = display_of_notebook()
+    live = TerminalLive() if display is None else HtmlLive(display)
     events = engine.stream(found.program, inputs, template=template.name, seed=options.seed, any_mode=options.any_mode)
     shell.user_ns[options.to] = _show(events, live)
 
@@ -192,10 +194,6 @@ def _inputs(template: Template, expressions: dict[str, str], variables: dict[str
 # ── what is shown ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_terminal(shell: Any) -> bool:
-    return isinstance(shell, import_module("IPython.terminal.interactiveshell").TerminalInteractiveShell)
-
-
 class TerminalLive(LiveFields):
     """The lines of `pasta run`, and the result after them."""
 
@@ -210,10 +208,10 @@ class TerminalLive(LiveFields):
 class HtmlLive:
     """One output of the cell: a bar and a line for each value while they are written, then the result."""
 
-    def __init__(self) -> None:
+    def __init__(self, display: Any) -> None:
         self._lanes: dict[str, tuple[str, bool]] = {}
         self._shown_at = 0.0
-        self._display = import_module("IPython.display")
+        self._display = display
         self._handle: Any = None  # until there is something to show
 
     def show(self, event: Event) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.outputs import Flat, Shape
+from pastalang.bulk.progress import check_progress, counted
 from pastalang.bulk.rows import Feed, Task, extractions_of, object_of, task_of_type, value_of
 from pastalang.errors import FileError
 from pastalang.extraction import is_engine, shared_engine
@@ -121,19 +122,19 @@ _OPTIONS: Final = {name: default for name, default in EXTRACT_DEFAULTS.items() i
 def extract_many(
     type: type[T], documents: Iterable[Any], *, model: str | Path | AnyEngine | None = ...,
     text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
-    on_row: OnRow | None = ..., **options: Unpack[ExtractOptions],
+    on_row: OnRow | None = ..., progress: bool = ..., **options: Unpack[ExtractOptions],
 ) -> Extractions[T | None]: ...  # fmt: skip
 @overload
 def extract_many(
     type: object, documents: Iterable[Any], *, model: str | Path | AnyEngine | None = ...,
     text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
-    on_row: OnRow | None = ..., **options: Unpack[ExtractOptions],
+    on_row: OnRow | None = ..., progress: bool = ..., **options: Unpack[ExtractOptions],
 ) -> Extractions[Any]: ...  # fmt: skip
 @shows_options(_OPTIONS, ExtractOptions)
 def extract_many(
     type: Any, documents: Iterable[Any], *, model: str | Path | AnyEngine | None = None,
     text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
-    dtype: DTypeName | None = None, on_row: OnRow | None = None, **options: Any,
+    dtype: DTypeName | None = None, on_row: OnRow | None = None, progress: bool = False, **options: Any,
 ) -> Extractions[Any]:  # fmt: skip
     """Read any number of documents, and yield an `Extraction` for each, in their order.
 
@@ -144,28 +145,30 @@ def extract_many(
     A document is a text, a dict, or an object with attributes. `text` names the text in it; several names make one
     text, a line for each. `id` names what identifies it; without it, `id` is used where there is one.
 
-    No document raises. One that fails has the status "invalid", "too_long" or "error", its `error`, and None as value;
-    a value that a limit has cut has the status "truncated". Documents are read as they are needed, `in_flight` of them
-    run at the same time, and memory does not grow with their number. `model` is a name, a folder or an address, as for
-    `extract`, or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. `on_row` is called with each
-    extraction before it is yielded. The other options are those of `extract`; a mistake in them is raised before
-    anything is read.
+    No document raises. One that fails has the status "invalid", "too_long" or "error", its `error`, and None as
+    value; a value that a limit has cut has the status "truncated". Documents are read as they are needed,
+    `in_flight` of them run at the same time, and memory does not grow with their number. `model` is a name, a
+    folder or an address, as for `extract`, or an `Engine`, and `dtype` what it computes in, as for `Engine.load`.
+    `on_row` is called with each extraction before it is yielded. With `progress`, a notebook shows a bar, and a
+    terminal a line. The other options are those of `extract`; a mistake in them is raised before anything is read.
     """
     check_hook("on_row", on_row)
+    check_progress(progress)
     task = _task(type, documents, text, id, in_flight, options)
-    return Extractions(_extractions(task, documents, _loader(model, dtype), in_flight, on_row), task)
+    return Extractions(_extractions(task, documents, _loader(model, dtype), in_flight, on_row, progress), task)
 
 
 @shows_options(_OPTIONS, ExtractOptions)
 def aextract_many(
     type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | AnyEngine | None = None,
     text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
-    dtype: DTypeName | None = None, on_row: OnRow | None = None, **options: Any,
+    dtype: DTypeName | None = None, on_row: OnRow | None = None, progress: bool = False, **options: Any,
 ) -> AsyncGenerator[Extraction[Any], None]:  # fmt: skip
     """`extract_many` for asyncio. `documents` may be an asynchronous iterable."""
     check_hook("on_row", on_row)
+    check_progress(progress)
     task = _task(type, documents, text, id, in_flight, options)
-    return _aextractions(task, documents, _loader(model, dtype), in_flight, on_row)
+    return _aextractions(task, documents, _loader(model, dtype), in_flight, on_row, progress)
 
 
 def _task(
@@ -195,12 +198,15 @@ def _loader(model: str | Path | AnyEngine | None, dtype: DTypeName | None) -> Ca
 
 
 def _extractions(
-    task: Task, documents: Iterable[Any], load: Callable[[], AnyEngine], in_flight: int, on_row: OnRow | None
-) -> Generator[Extraction[Any]]:
+    task: Task, documents: Iterable[Any], load: Callable[[], AnyEngine], in_flight: int, on_row: OnRow | None,
+    progress: bool,
+) -> Generator[Extraction[Any]]:  # fmt: skip
     pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
-    for _, found in pairs:
-        call_hook(on_row, found)
-        yield found
+    with counted(documents, is_shown=progress) as count:
+        for _, found in pairs:
+            count(found.status)
+            call_hook(on_row, found)
+            yield found
 
 
 async def _aextractions(
@@ -209,13 +215,17 @@ async def _aextractions(
     load: Callable[[], AnyEngine],
     in_flight: int,
     on_row: OnRow | None,
+    progress: bool,
 ) -> AsyncGenerator[Extraction[Any], None]:
     feed = Feed(task, await asyncio.to_thread(load), in_flight=in_flight)
     inputs = (one async for document in _each(documents, task) for one in feed.inputs_of(document))
-    async with aclosing(feed.engine.amap(task.runnable, inputs, **feed.options)) as outcomes:
-        async for outcome in outcomes:
-            pair = feed.extraction(outcome)
-            if pair is not None:
+    with counted(documents, is_shown=progress) as count:
+        async with aclosing(feed.engine.amap(task.runnable, inputs, **feed.options)) as outcomes:
+            async for outcome in outcomes:
+                pair = feed.extraction(outcome)
+                if pair is None:
+                    continue
+                count(pair[1].status)
                 call_hook(on_row, pair[1])
                 yield pair[1]
 

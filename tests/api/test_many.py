@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import re
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
@@ -205,3 +207,33 @@ def test_what_is_shared_is_fed_once() -> None:
     first, second = (engine.run(program, title=title) for title in ("one", "two"))
     assert first.usage.reused_tokens == 0 and second.usage.reused_tokens > 30
     assert second.text == hashing(prefix_cells=0).run(program, title="two").text
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_line_on_a_terminal_and_a_last_line_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(documents: Any, **options: Any) -> None:
+        list(pastalang.extract_many(bool, documents, model=hashing(), **options))
+
+    run(["a", "b"])
+    assert capsys.readouterr().err == ""
+    run(iter(["a", "b"]), progress=True)
+    assert re.fullmatch(r"2 documents, [\d.]+/s\n", capsys.readouterr().err)
+    monkeypatch.setattr("sys.stderr", screen := Screen())
+    run(["a", ""], progress=True)
+    last = screen.getvalue().rpartition("\r")[2]
+    assert last.startswith(f"[{'#' * 24}] 2 of 2 documents") and last.endswith(", 1 failed\x1b[K\n")
+    with pytest.raises(pastalang.BadInputs, match="`progress` is True or False"):
+        run(["a"], progress="yes")
+
+
+def test_progress_of_asyncio_ends_with_the_last_document(capsys: pytest.CaptureFixture[str]) -> None:
+    async def run() -> list[Any]:
+        return [one async for one in pastalang.aextract_many(bool, ["a", "b"], model=hashing(), progress=True)]
+
+    assert len(asyncio.run(run())) == 2 and capsys.readouterr().err.startswith("2 of 2 documents")

@@ -145,6 +145,14 @@ def test_a_terminal_shows_a_line_for_each_value(terminal: InteractiveShell, caps
     assert 'Brand: "Norvika"\n' in shown.err and '<Result {"Brand": "Norvika"}' in shown.out
 
 
+def test_many_documents_have_a_bar(shell: InteractiveShell) -> None:
+    call = 'import pastalang\nfound = list(pastalang.extract_many(bool, ["1", "", "3"], progress=True))'
+    outcome, captured = run(shell, call)
+    assert outcome.success and [one.status for one in shell.user_ns["found"]] == ["ok", "error", "ok"]
+    shown = captured.outputs[-1].data["text/html"]
+    assert 'value="3" max="3"' in shown and "3 of 3 documents" in shown and "1 failed" in shown
+
+
 def test_importing_the_package_does_not_import_ipython() -> None:
     check = "import sys, pastalang; pastalang.Engine; print('IPython' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "False\n"
