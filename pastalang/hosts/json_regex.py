@@ -37,22 +37,20 @@ class _Spelling:
 
     def of(self, type: t.Type, around: tuple[str, ...]) -> str | None:
         """`around` are the names that are being spelled."""
-        match type:
-            case t.Named(name=name):
-                return None if name in around else self.of(self._types[name], (*around, name))
-            case t.Union(arms=arms):
-                found = self._all(arms, around)
-                return None if found is None else f"(?:{'|'.join(found)})"
-            case t.Object(fields=fields):
-                return self._object(fields, around)
-            case t.Tuple(items=items):
-                found = self._all(items, around)
-                return None if found is None else rf"\[{', '.join(found)}\]"
-            case t.Array(unique=False):
-                item = self.of(type.item, around)
-                return None if item is None else rf"\[{_listed(item, type.min_items, type.max_items)}\]"
-            case _:
-                return self._scalar(type)
+        if isinstance(type, t.Named):
+            return None if type.name in around else self.of(self._types[type.name], (*around, type.name))
+        if isinstance(type, t.Object):
+            return self._object(type.fields, around)
+        if isinstance(type, t.Array) and not type.unique:
+            item = self.of(type.item, around)
+            return None if item is None else rf"\[{_listed(item, type.min_items, type.max_items)}\]"
+        if isinstance(type, t.Union):
+            arms = self._all(type.arms, around)
+            return None if arms is None else f"(?:{'|'.join(arms)})"
+        if isinstance(type, t.Tuple):
+            items = self._all(type.items, around)
+            return None if items is None else rf"\[{', '.join(items)}\]"
+        return self._scalar(type)
 
     def _all(self, parts: tuple[t.Type, ...], around: tuple[str, ...]) -> list[str] | None:
         found = [self.of(part, around) for part in parts]
