@@ -34,6 +34,7 @@ from benchmarks.llama_cpp import KINDS, SYSTEM, document, schema_of
 PAGE: Final = Path(__file__).parent / "results" / "served.md"
 CHAT: Final = "/v1/chat/completions"
 THREADS: Final = 2
+NAME: Final = "notes"  # of both models, for clients
 
 
 @dataclass
@@ -77,6 +78,7 @@ def wait_for(address: str, process: subprocess.Popen[Any], *, seconds: float = 1
 
 def body_of(kind: str, text: str) -> dict[str, Any]:
     return {
+        "model": NAME,
         "messages": [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}],
         "temperature": 0,
         "response_format": {
@@ -142,8 +144,9 @@ def page_of(sides: Sequence[Side], clients: Sequence[int], command: str) -> str:
     table = "\n".join(rows)
     return f"""# Structured answers over HTTP
 
-`{command}`: twelve fields of made-up notes of a help desk, prompts of about 285 tokens, the same JSON schema in
-`response_format`, on {os.cpu_count()} cores of {platform.machine()} that both servers may use, in turn.
+`{command}`: SmolLM2-135M in float32, twelve fields of made-up notes of a
+help desk, prompts of about 285 tokens, the same JSON schema in `response_format`, on {os.cpu_count()} cores of
+{platform.machine()} that both servers may use, in turn.
 
 | questions | clients | server | answer, median | p95 | documents a second | relative |
 |---|---:|---|---:|---:|---:|---:|
@@ -163,7 +166,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the results page")
     given = parser.parse_args()
     most = max(given.clients)
-    ours = [sys.executable, "-c", "from pastalang.cli.main import main; main()", "serve", given.model]
+    ours = [sys.executable, "-c", "from pastalang.cli.main import main; main()", "serve", given.model, "--name", NAME]
     theirs = [given.llama_server, "--model", str(given.gguf), "--parallel", str(most), "--ctx-size", str(640 * most)]
     sides = [
         Side("pasta serve", [*ours, "--dtype", "float32", "--adapter", "none"]),
