@@ -164,17 +164,23 @@ async def run_load(address: str, process: int, clients: int, load: Load) -> None
     await asyncio.gather(watch(process, load), *(run_client(number, address, load) for number in range(clients)))
 
 
+def pasta_serve(model: str) -> list[str]:
+    return [sys.executable, "-c", "from pastalang.cli.main import main; main()", "serve", model]
+
+
 @contextmanager
-def server(model: str, *options: str) -> Iterator[tuple[str, int]]:
-    """The address of a server and its process."""
+def serving(command: Sequence[str], *, ready: str = "/ready", **environment: str) -> Iterator[tuple[str, int]]:
+    """The address of a server, once it answers at `ready`, and its process. `command` takes a `--port`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-c", "from pastalang.cli.main import main; main()", "serve", model, "--port", str(port)]
     address = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        [*command, "--port", str(port)], env=os.environ | environment, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
         try:
-            wait_for(f"{address}/ready", process)
+            wait_for(f"{address}{ready}", process)
             yield address, process.pid
         finally:
             process.terminate()
@@ -217,7 +223,7 @@ def share(values: Sequence[float], part: float) -> float:
 
 def growth(load: Load) -> tuple[float, float, float]:
     """MB after the warm-up, MB at the end, and per cent between them. Each is the median of a twentieth of the run."""
-    width = load.seconds / 20
+    width = max(load.seconds / 20, 3)  # seconds: memory is read every second
 
     def level(start: float) -> float:
         return median(size for at, size in load.memory if start <= at <= start + width)
@@ -268,7 +274,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the results page")
     given = parser.parse_args()
     load = Load(given.model, given.seconds, given.new)
-    with server(given.model) as (address, process):
+    with serving(pasta_serve(given.model)) as (address, process):
         asyncio.run(run_load(address, process, given.clients, load))
     page = report(load, given.clients, different(load, given.compared))
     if given.page:

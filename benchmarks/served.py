@@ -14,9 +14,6 @@ import asyncio
 import json
 import os
 import platform
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -30,6 +27,7 @@ import httpx
 import jsonschema
 
 from benchmarks.llama_cpp import KINDS, SYSTEM, document, schema_of
+from benchmarks.serve_load import pasta_serve, serving
 
 PAGE: Final = Path(__file__).parent / "results" / "served.md"
 CHAT: Final = "/v1/chat/completions"
@@ -49,31 +47,8 @@ class Side:
 
 @contextmanager
 def running(side: Side) -> Iterator[None]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    side.address = f"http://127.0.0.1:{port}"
-    environment = os.environ | {"OMP_NUM_THREADS": str(THREADS)}
-    with subprocess.Popen(
-        [*side.command, "--port", str(port)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        try:
-            wait_for(f"{side.address}/health", process)
-            yield
-        finally:
-            process.terminate()
-
-
-def wait_for(address: str, process: subprocess.Popen[Any], *, seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            if httpx.get(address).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.2)
-    raise SystemExit(f"no server answers at {address}")
+    with serving(side.command, ready="/health", OMP_NUM_THREADS=str(THREADS)) as (side.address, _):
+        yield
 
 
 def body_of(kind: str, text: str) -> dict[str, Any]:
@@ -166,10 +141,10 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the results page")
     given = parser.parse_args()
     most = max(given.clients)
-    ours = [sys.executable, "-c", "from pastalang.cli.main import main; main()", "serve", given.model, "--name", NAME]
+    ours = [*pasta_serve(given.model), "--name", NAME, "--dtype", "float32", "--adapter", "none"]
     theirs = [given.llama_server, "--model", str(given.gguf), "--parallel", str(most), "--ctx-size", str(640 * most)]
     sides = [
-        Side("pasta serve", [*ours, "--dtype", "float32", "--adapter", "none"]),
+        Side("pasta serve", ours),
         Side("llama.cpp's server", [*theirs, "--threads", str(THREADS), "--host", "127.0.0.1"]),
     ]
     with ExitStack() as servers:

@@ -59,7 +59,7 @@ def extract(type: Any, text: str, *, model: LanguageModel = None, details: bool 
     options are those of `Engine.run`. Raises `NotExpressible` for a type that cannot be decoded, `Invalid` for a value
     that the type's own validators refuse, and what `Engine.run` raises.
     """
-    question = question_of(type, text, {**options, "details": details})  # a mistake is told before a model is loaded
+    question = question_of(type, text, {**options, "details": details})  # mistakes first, then the model
     return engine_for(model).ask(question)
 
 
@@ -93,7 +93,7 @@ def stream_model(type: type[T], text: str, *, model: LanguageModel = None, **opt
 
     The last one has the value of the type as `final`.
     """
-    check_streamed(question_of(type, text, options))  # a mistake is told before a model is loaded
+    check_streamed(question_of(type, text, options))  # mistakes first, then the model
     return engine_for(model).stream_model(type, text, **options)
 
 

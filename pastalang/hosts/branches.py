@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from pastalang.hosts.borders import LikelyBorders
-from pastalang.hosts.constraints import constraint_of, lead_constraint, spaced
+from pastalang.hosts.constraints import constraint_of, lead_constraint, may_be_empty, spaced
 from pastalang.hosts.errors import HostError
 from pastalang.hosts.servers import Ask, Reply, Server
 from pastalang.hosts.text_path import TextPath
@@ -441,9 +441,10 @@ class PlanRun:
             if reply.was_cut and is_json:
                 text = _closed(text)
             reading = read(text, hole.type, self._types, quoted=is_json, sources=sources)
-            if reading.fits:
+            is_empty = not text and not may_be_empty(hole)
+            if reading.fits and not is_empty:
                 return Kept(text, reply, reply.was_cut)
-            reason = f"{reading.mismatches[0].reason}: {text[:60]!r}"
+            reason = "it is empty" if is_empty else f"{reading.mismatches[0].reason}: {text[:60]!r}"
         if hole.form is Form.JSON and not find_mismatches(hole.type, None, self._types):
             assert reply is not None
             return Kept("null", reply, was_cut=False)

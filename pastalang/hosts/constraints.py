@@ -70,7 +70,8 @@ def constraint_of(hole: Hole, types: Mapping[str, t.Type]) -> Constraint:
     if len(patterns) == len(arms):
         return Pattern(patterns[0] if len(arms) == 1 else "|".join(f"(?:{pattern})" for pattern in patterns))
     if len(arms) > 1 or isinstance(type, t.String | t.Verbatim):
-        return Free((isinstance(type, t.String) and type.stop) or _LINE_END)
+        stop = (isinstance(type, t.String) and type.stop) or _LINE_END
+        return Free(stop, None if may_be_empty(hole) else some_text("", stop))
     return Schema(schema_text(type, types))
 
 
@@ -84,14 +85,18 @@ def spaced(constraint: Constraint, space: str, hole: Hole, types: Mapping[str, t
         case Free(stop=stop):
             if any(one.startswith(space) for one in stop):
                 return None
-            may_be_empty = isinstance(hole.type, t.String) and hole.type.may_be_empty
-            return Free(stop, exactly(space) + _ANYTHING if may_be_empty else _some_text(space, stop))
+            return Free(stop, exactly(space) + _ANYTHING if may_be_empty(hole) else some_text(space, stop))
         case Schema():
             pattern = json_regex(hole.type, types)
             return None if pattern is None else Pattern(exactly(space) + pattern)
 
 
-def _some_text(space: str, stop: Sequence[str]) -> str:
+def may_be_empty(hole: Hole) -> bool:
+    """Whether a value in running text may be nothing at all: only a string that says so."""
+    return isinstance(hole.type, t.String) and (hole.type.may_be_empty or hole.type.max_chars == 0)
+
+
+def some_text(space: str, stop: Sequence[str]) -> str:
     """The space, and text that neither begins with another one nor ends at once."""
     ends = {ord(one) for one in (*stop, " ", "\t", "\n", "\r") if len(one) == 1}
     inside = "".join(rf"\u{code:04x}" for code in sorted(ends) if code < 0x10000)

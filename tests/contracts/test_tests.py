@@ -22,7 +22,7 @@ PUBLIC = {
 }
 
 # Whoever gets a tenth below a number writes the new one here.
-MOST_LINES = 49_000
+MOST_LINES = 48_600
 MOST_INTERNAL_MODULES = 200
 SLACK = 0.9
 

@@ -168,6 +168,21 @@ def test_the_space_before_a_hole_in_text_belongs_to_what_is_asked_for(kind: str)
     assert host.asked[0].endswith("In short:") and host.answered == [" words"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_is_filled_unless_it_may_be_empty(kind: str) -> None:
+    answers = iter(("", "", "words"))
+    host = StandIn(kind, answer=lambda *_: next(answers))
+    program = 'template t()\nassistant text """{a: string(max=9, min_chars=0)}, {b: string(max=9)}"""\n'
+    assert host.connect().run(pastalang.compile(program)).value == {"a": "", "b": "words"}
+    assert len(host.asked) == 3, "an empty text is asked for again where it has to be filled"
+
+
+def test_a_server_that_writes_nothing_is_named() -> None:
+    program = pastalang.compile('template t()\nassistant text """{a: string(max=9)}"""\n')
+    with pytest.raises(HostError, match="3 answers do not fit its type: it is empty"):
+        StandIn(answer=lambda *_: "").connect().run(program)
+
+
 # ── what does not fit ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -5,8 +5,10 @@
 Where our own server draws greedily from the same weights in float32, its values are those of this process with values
 placed densely. The programs are those of the corpus and the examples whose answers a server can be asked for.
 
-llama.cpp's server is asked for those whose values it was measured to write alike. Others differ, for one because it
-ends a value with a quote alone or with the turn, where a token that goes on (`",`) may end it in this process.
+llama.cpp's server is asked for the 22 of 49 whose values it was measured to write alike. Of the others, most are cut
+at their limit in this process, which leaves room for the quote at the end, where the server may write a token more. It
+also ends a value with a quote alone or with the turn, where a token that goes on (`",`) may end it in this process.
+Three end with an error, two of them because a quotation is only checked afterwards.
 """
 
 from __future__ import annotations
@@ -45,8 +47,11 @@ quoted-keys recursive-type sequential-group smallest-program spread tabs-for-ind
 union-over-several-lines unions-of-types very-long-field 07-log-triage
 """
 _ALIKE = """
-async-block blank-lines-in-text described-types-and-fields hole-in-running-text hole-with-several-stops
-json-answer-of-a-named-type literals-of-every-kind patterns text-on-one-line
+answer-without-the-word-text async-block backslashes-in-text blank-lines-in-text chat-history
+described-types-and-fields doubled-braces emoji-and-right-to-left-marks-in-strings empty-object escapes-in-strings
+formatting-switched-off hole-in-running-text hole-with-several-stops json-answer-of-a-named-type
+literals-of-every-kind named-types numbers-as-written object-or-null patterns text-on-one-line
+union-over-several-lines very-long-field
 """
 SAME, ALIKE = _SAME.split(), _ALIKE.split()
 
@@ -150,6 +155,6 @@ def test_llama_cpp_gives_the_values_of_this_process() -> None:
                 differing.append(f"{name}: {problem}")
                 continue
             wanted = local.run(program, inputs, on_truncated="keep")
-            if found.exact != wanted.exact and not wanted.truncated:
+            if found.exact != wanted.exact:
                 differing.append(f"{name}: {found.exact} for {wanted.exact}")
     assert not differing, "\n".join(differing)

@@ -65,7 +65,9 @@ def plain_llama(folder: str | Path) -> LlamaShape | None:
         if not (path / _FILE).is_file() or any(config.get(key, plain) != plain for key, plain in _PLAIN.items()):
             return None
         rope = config.get("rope_parameters") or {}
-        if "architectures" not in config or rope.get("rope_type", "default") != "default":
+        if "architectures" not in config or not rope.keys() <= {"rope_type", "rope_theta"}:
+            return None
+        if rope.get("rope_type", "default") != "default":
             return None
         shape = _shape(config, rope)
         with safe_open(path / _FILE, framework="pt") as file:

@@ -185,7 +185,7 @@ class Sequences:
         return sequence
 
     def _join(self, row: int, cells: set[CellId]) -> None:
-        """Let a row hold these cells, too. What it held is kept if the two can no longer be told apart by positions."""
+        """Let a row hold these cells, too. What it held stays if positions cannot distinguish the two."""
         held, at = self._held[row], self._positions
         added = cells - held
         if held and added and self._spare and min(at[one] for one in added) <= max(at[one] for one in held):

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import pastalang
-from pastalang import Engine, Limits, LoadError
+from pastalang import Engine, LoadError
 from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.models.adapters import Adapter, write_adapter
+from pastalang.runtime.models.compatibility import CELLS_FOR_CHECK, check_logits
 from pastalang.runtime.models.llama import LlamaModel, load_llama, plain_llama
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import Family, toy_model
@@ -41,12 +42,16 @@ assistant json {
 ''')
 
 
-def saved(folder: Path, *, tied: bool = False, **sizes: Any) -> Path:
+def model_of(*, tied: bool = False, **sizes: Any) -> Any:
     model = toy_model(Family.LLAMA, **sizes)
     if tied:
         model.config.tie_word_embeddings = True
         model.lm_head.weight = model.model.embed_tokens.weight
-    model.save_pretrained(folder)
+    return model
+
+
+def saved(folder: Path, *, tied: bool = False, **sizes: Any) -> Path:
+    model_of(tied=tied, **sizes).save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
     return folder
 
@@ -78,26 +83,26 @@ def test_its_logits_are_those_of_the_reference(
 
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_it_writes_what_transformers_writes(tied: bool, packed: bool, dtype: torch.dtype, tmp_path: Path) -> None:
-    folder = saved(tmp_path, tied=tied)
-    options: dict[str, Any] = {"device": "cpu", "dtype": dtype, "cells": 2048, "packed": packed}
-    ours = Engine.load(folder, **options)
+def test_it_writes_what_transformers_writes(tied: bool, packed: bool, tmp_path: Path) -> None:
+    ours = Engine.load(saved(tmp_path, tied=tied), device="cpu", dtype="float32", cells=2048, packed=packed)
     assert isinstance(ours.model, LlamaModel)
-    model = toy_model(Family.LLAMA)
-    if tied:
-        model.lm_head.weight = model.model.embed_tokens.weight
-    theirs = Engine.load(model.to(dtype), byte_tokenizer(), cells=2048, limits=Limits())
+    theirs = Engine.load(model_of(tied=tied), byte_tokenizer(), cells=2048)
     for seed in range(3):
-        given = {"title": "Sonata 40-inch"}
-        found, expected = (engine.run(PROGRAM, given, seed=seed) for engine in (ours, theirs))
-        if dtype is torch.float32:
-            assert found.text == expected.text
-            assert [one.confidence for one in found.fields] == pytest.approx(
-                [one.confidence for one in expected.fields]
-            )
-        else:
-            assert found.usage.forward_passes > 0 and set(found.value) == set(expected.value)
+        found, expected = (engine.run(PROGRAM, {"title": "Sonata"}, seed=seed) for engine in (ours, theirs))
+        assert found.text == expected.text
+        wanted = [one.confidence for one in expected.fields]
+        assert [one.confidence for one in found.fields] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_in_each_data_type_its_logits_are_within_rounding(dtype: torch.dtype, packed: bool, tmp_path: Path) -> None:
+    """The check that every other model has to pass when it is loaded."""
+    folder = saved(tmp_path)
+    shape = plain_llama(folder)
+    assert shape is not None
+    weights = load_llama(folder, shape, device=CPU, dtype=dtype)
+    check_logits(LlamaModel(weights, cells=CELLS_FOR_CHECK, packed=packed), model_of().to(dtype))
 
 
 def changed_config(**changes: Any) -> Callable[[Path], None]:
@@ -121,6 +126,9 @@ def in_two_files(folder: Path) -> None:
 OTHER_SHAPES = {
     "scaled positions": changed_config(
         rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10_000.0}
+    ),
+    "half of it rotated, as newer versions write it": changed_config(
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 0.5}
     ),
     "another activation": changed_config(hidden_act="gelu"),
     "half of it rotated": changed_config(partial_rotary_factor=0.5),
