@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop demo examples test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons package vsix format lint types imports check clean
+.PHONY: help install develop demo examples test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons package vsix site format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -91,6 +91,9 @@ vsix: ## build the extension for VS Code: dist/pastalang.vsix (takes npm)
 	cp LICENSE editors/vscode/
 	cp pastalang/grammar/pasta.tmLanguage.json editors/vscode/syntaxes/
 	cd editors/vscode && npm install --silent --no-package-lock && npx --yes @vscode/vsce@4.1.0 package --out ../../dist/pastalang.vsix
+
+site: develop ## build the site of the documentation: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 corpus-update: develop ## write what is said about the invalid programs anew, to be read as a difference
 	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus

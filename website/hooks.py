@@ -1,0 +1,61 @@
+"""What mkdocs calls while it builds the site: the pages beside docs/, the lists of the navigation, and links."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs loads a hook as a file, and not as a part of its package
+
+from website.pages import Site
+
+SITE = Site.of()
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    config.repo_url = SITE.repository
+    config.repo_name = "Source"
+    config.nav = [_filled(entry) for entry in config.nav or []]
+    return config
+
+
+def _filled(entry: Any) -> Any:
+    """An entry of the navigation in which a folder is replaced by its pages."""
+    match entry:
+        case dict():
+            return {title: _filled(below) for title, below in entry.items()}
+        case list():
+            filled = [_filled(below) for below in entry]
+            return [page for below in filled for page in (below if isinstance(below, list) else [below])]
+        case str() if not entry.endswith(".md"):
+            return _pages_of(entry)
+    return entry
+
+
+def _pages_of(folder: str) -> list[str]:
+    beside = [page for page in SITE.beside_docs if page.startswith(f"{folder}/") and page.endswith(".md")]
+    inside = (path.relative_to(SITE.root / "docs").as_posix() for path in (SITE.root / "docs" / folder).glob("*.md"))
+    return sorted([*beside, *inside], key=lambda page: (not page.endswith("README.md"), page))
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    for path in SITE.beside_docs:
+        files.append(File.generated(config, path, abs_src_path=str(SITE.root / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    text = SITE.with_links(page.file.src_uri, markdown)
+    text = re.sub(r"(?m)^(```\w+) .+$", r"\1", text)  # "```pasta fields": what the tests are told about a block
+    return re.sub(r"(?m)^\|.*$", lambda row: _without_escapes(row[0]), text)
+
+
+def _without_escapes(row: str) -> str:
+    """A row of a table whose code has bars: GitHub wants them escaped there, and this Markdown shows the escapes."""
+    return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row)
