@@ -18,7 +18,7 @@ Names are imported when they are first used, so `import pastalang` costs nothing
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-__version__ = "0.1.0"
+from pastalang.version import __version__ as __version__
 
 if _TYPE_CHECKING:
     from pastalang.bulk.many import aextract_many as aextract_many
@@ -28,16 +28,16 @@ if _TYPE_CHECKING:
     from pastalang.compiler import compile as compile
     from pastalang.compiler import load as load
     from pastalang.diagnostics.diagnostic import Diagnostic as Diagnostic
-    from pastalang.errors import FileError as FileError
-    from pastalang.errors import InputError as InputError
-    from pastalang.errors import PastaError as PastaError
-    from pastalang.errors import ProgramError as ProgramError
-    from pastalang.errors import RuntimeFailure as RuntimeFailure
-    from pastalang.errors import TruncationWarning as TruncationWarning
     from pastalang.extraction import aextract as aextract
     from pastalang.extraction import astream_model as astream_model
     from pastalang.extraction import extract as extract
     from pastalang.extraction import stream_model as stream_model
+    from pastalang.failures import FileError as FileError
+    from pastalang.failures import InputError as InputError
+    from pastalang.failures import PastaError as PastaError
+    from pastalang.failures import ProgramError as ProgramError
+    from pastalang.failures import RuntimeFailure as RuntimeFailure
+    from pastalang.failures import TruncationWarning as TruncationWarning
     from pastalang.hosts.engine import RemoteEngine as RemoteEngine
     from pastalang.hosts.errors import HostError as HostError
     from pastalang.hosts.errors import Unsupported as Unsupported
@@ -116,14 +116,14 @@ _HOMES = {
     "Verbatim": "pastalang.values.pydantic.annotations",
     "Truncated": "pastalang.runtime.result",
     "Truncation": "pastalang.runtime.answer_parts",
-    "TruncationWarning": "pastalang.errors",
+    "TruncationWarning": "pastalang.failures",
     "Diagnostic": "pastalang.diagnostics.diagnostic",
-    "FileError": "pastalang.errors",
-    "InputError": "pastalang.errors",
-    "PastaError": "pastalang.errors",
+    "FileError": "pastalang.failures",
+    "InputError": "pastalang.failures",
+    "PastaError": "pastalang.failures",
     "PlanError": "pastalang.plan.builder",
-    "ProgramError": "pastalang.errors",
-    "RuntimeFailure": "pastalang.errors",
+    "ProgramError": "pastalang.failures",
+    "RuntimeFailure": "pastalang.failures",
     "Mode": "pastalang.plan.plan",
     "Plan": "pastalang.plan.plan",
     "build_plan": "pastalang.plan.build",

@@ -13,7 +13,7 @@ from pastalang.check.checker import check_file
 from pastalang.check.modules import Read
 from pastalang.check.report import certain_diagnostics
 from pastalang.diagnostics.diagnostic import Diagnostic
-from pastalang.errors import FileError, ProgramError
+from pastalang.failures import FileError, ProgramError
 from pastalang.grammar import nodes
 from pastalang.grammar.parser import parse
 from pastalang.program.program import Program

@@ -1,6 +1,6 @@
 """The exceptions that PastaLang raises for callers. All of them are a `PastaError`.
 
-Those of the layers above are here by name, and are imported when they are first asked for.
+A list for callers, which no module of PastaLang imports. Those of the layers are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -8,7 +8,12 @@ from __future__ import annotations
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
-from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.failures import FileError as FileError
+from pastalang.failures import InputError as InputError
+from pastalang.failures import PastaError as PastaError
+from pastalang.failures import ProgramError as ProgramError
+from pastalang.failures import RuntimeFailure as RuntimeFailure
+from pastalang.failures import TruncationWarning as TruncationWarning
 
 if TYPE_CHECKING:
     from pastalang.hosts.errors import HostError as HostError
@@ -34,40 +39,6 @@ _ABOVE = (
     "NotFiniteLogits", "OutOfMemory", "PlanError", "RunError", "TooLong", "Truncated", "Unsupported", "ValidatorFailed",
     "WrongMode",
 )  # fmt: skip
-
-
-class PastaError(Exception):
-    """The base of all exceptions that PastaLang raises on purpose."""
-
-
-class ProgramError(PastaError):
-    """A program with errors. `diagnostics` holds all of them, warnings included."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        self.diagnostics = diagnostics
-        super().__init__(self._summary())
-
-    def _summary(self) -> str:
-        from pastalang.diagnostics.render import render_text
-
-        return "the program has errors\n\n" + render_text(self.diagnostics)
-
-
-class FileError(PastaError):
-    """A file that could not be opened."""
-
-
-class InputError(PastaError):
-    """The inputs given to a program do not fit what its template declares."""
-
-
-class TruncationWarning(UserWarning):
-    """Values were cut at their limits, and neither the program nor the call says what becomes of them."""
-
-
-class RuntimeFailure(PastaError):
-    """Decoding could not go on. The message names the place in the template."""
-
 
 __all__ = [
     "FileError", "InputError", "PastaError", "ProgramError", "RuntimeFailure", "TruncationWarning", *_ABOVE,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_origin
 
 from pastalang.compiler import compile
-from pastalang.errors import InputError
+from pastalang.failures import InputError
 from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.program.program import JsonBody, Program
 from pastalang.program.types import Object

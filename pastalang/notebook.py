@@ -25,8 +25,8 @@ from pastalang.cli.run import LiveFields
 from pastalang.compiler import analyse
 from pastalang.diagnostics.render import render_text
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import PastaError, TruncationWarning
 from pastalang.extraction import engine_for, is_engine
+from pastalang.failures import PastaError, TruncationWarning
 from pastalang.program.program import Program, Template
 from pastalang.runtime.answer_html import hue
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta

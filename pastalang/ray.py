@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.rows import Origin, Row, Task, extractions_of, row_of, rows_of, task_of_program, task_of_type
-from pastalang.errors import FileError, PastaError
+from pastalang.failures import FileError, PastaError
 from pastalang.hosts.opening import open_engine
 from pastalang.program.program import Program
 from pastalang.runtime.call import IN_FLIGHT

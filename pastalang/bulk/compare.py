@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.rows import Task, extractions_of, text_of_id
-from pastalang.errors import PastaError, TruncationWarning
+from pastalang.failures import PastaError, TruncationWarning
 from pastalang.hosts.opening import AnyEngine
 from pastalang.plan.plan import Hole, Mode
 from pastalang.plan.structure import walk_plan

@@ -30,7 +30,7 @@ from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 from uuid import UUID
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import FileError, InputError, PastaError
+from pastalang.failures import FileError, InputError, PastaError
 from pastalang.runtime.errors import TooLong
 from pastalang.values.describe import counted
 

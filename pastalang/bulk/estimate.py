@@ -20,12 +20,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from pastalang import __version__
 from pastalang.bulk.documents import Document, drawn_from
 from pastalang.bulk.rows import Origin, Task, extractions_of
-from pastalang.errors import TruncationWarning
+from pastalang.failures import TruncationWarning
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.result import Extraction
+from pastalang.version import __version__
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine

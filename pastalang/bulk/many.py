@@ -22,8 +22,8 @@ from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.outputs import Flat, Shape
 from pastalang.bulk.progress import check_progress, counted
 from pastalang.bulk.rows import Feed, Task, extractions_of, object_of, task_of_type, value_of
-from pastalang.errors import FileError
 from pastalang.extraction import is_engine, shared_engine
+from pastalang.failures import FileError
 from pastalang.hosts.opening import AnyEngine
 from pastalang.program import types as t
 from pastalang.program.visit import json_kinds

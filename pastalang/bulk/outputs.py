@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pastalang.bulk.documents import import_arrow
 from pastalang.bulk.rows import Row, Task, object_of, text_of_id
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import FileError
+from pastalang.failures import FileError
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.paths import path_text
 

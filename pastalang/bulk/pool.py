@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from pastalang.bulk.documents import Document
 from pastalang.bulk.rows import Row
-from pastalang.errors import RuntimeFailure
+from pastalang.failures import RuntimeFailure
 
 _DEATHS_OF_A_BATCH: Final = 2  # then its documents are decoded one by one
 _DEATHS_OF_A_DOCUMENT: Final = 3  # of processes that decoded nothing else; then it has failed

@@ -27,7 +27,7 @@ from pastalang.bulk.compare import Comparison
 from pastalang.bulk.documents import MAX_BYTES, Columns, Corpus, Document, import_arrow, open_documents
 from pastalang.bulk.rows import STATUSES, Row, text_of_id
 from pastalang.bulk.run import RunRefused, check_version
-from pastalang.errors import FileError
+from pastalang.failures import FileError
 from pastalang.runtime.answer_html import hue, stretches
 from pastalang.runtime.display.page import fill_page, inert_json
 from pastalang.values.json import write_json

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from typing_extensions import TypeIs
 
-from pastalang import __version__
 from pastalang.bulk.documents import BadDocument, Columns, Document, Id, Record, in_utf8
-from pastalang.errors import InputError, PastaError
+from pastalang.failures import InputError, PastaError
 from pastalang.hosts.errors import ServerLost, Unsupported
 from pastalang.hosts.opening import AnyEngine
 from pastalang.plan.build import build_plan
@@ -45,6 +44,7 @@ from pastalang.runtime.result import Extraction, Result, Status, Window
 from pastalang.runtime.windows import Windowing
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.pydantic.from_core import json_of
+from pastalang.version import __version__
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
@@ -125,7 +125,7 @@ class Task:
         if len(texts) != 1:
             names = ", ".join(f"`{name}`" for name in texts) or "none"
             raise BadInputs(f"windows are parts of one text, and the program has {names} that documents must give")
-        return WindowPlan.of(engine, self.plan(), self.windowing, input=texts[0], type=self.type, options=self.options)
+        return engine.windows_of(self.plan(), self.windowing, input=texts[0], type=self.type, options=self.options)
 
     def constants(self, engine: AnyEngine) -> Mapping[str, Any]:
         """The inputs that are the same for all documents."""

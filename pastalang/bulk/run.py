@@ -34,16 +34,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, TypeAlias
 
-from pastalang import __version__
 from pastalang.bulk.documents import Corpus, Document
 from pastalang.bulk.doubts import Doubts
 from pastalang.bulk.outputs import ALL, Output, Shape
 from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, rows_of, text_of_id, without_value
-from pastalang.errors import PastaError, TruncationWarning
+from pastalang.failures import PastaError, TruncationWarning
 from pastalang.hosts.opening import AnyEngine
 from pastalang.program.types import Sampling
 from pastalang.values.describe import counted
 from pastalang.values.json import write_json
+from pastalang.version import __version__
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────
 

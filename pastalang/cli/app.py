@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 import typer
 from typer.core import TyperCommand
 
-from pastalang import __version__
 from pastalang.cli.output import echo
+from pastalang.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

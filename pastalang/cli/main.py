@@ -13,9 +13,9 @@ _GARBAGE = (50_000, 20, 50)  # objects until Python looks for cycles of them, an
 def main() -> None:
     gc.set_threshold(*_GARBAGE)  # imports make hundreds of thousands of objects that stay
     with ctrl_c_exits_at_once():
-        from pastalang import __version__
         from pastalang.cli.output import echo, prepare_streams
         from pastalang.cli.process import exit_code_of
+        from pastalang.version import __version__
 
         prepare_streams()
         if sys.argv[1:] == ["--version"]:

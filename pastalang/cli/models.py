@@ -14,7 +14,7 @@ from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_
 from pastalang.cli.options import AsJson
 from pastalang.cli.output import echo, echo_document, echo_error
 from pastalang.cli.process import command
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.plan import Placement
 from pastalang.runtime.models.choice import Choice, Found, default_model, models_here
 from pastalang.runtime.models.hub import offline_without_hub

@@ -23,7 +23,7 @@ from pastalang.cli.exit_codes import (
     refused_for,
 )
 from pastalang.cli.output import coloured, echo, echo_document, echo_error, reason_of
-from pastalang.errors import FileError, PastaError
+from pastalang.failures import FileError, PastaError
 from pastalang.limits import MAX_NAME_CHARS
 
 S = TypeVar("S")

@@ -41,7 +41,7 @@ from pastalang.cli.options import (
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, show_notes, write_file
 from pastalang.cli.process import command
 from pastalang.cli.sources import LINES, files_of, plan_of, read_all_inputs, read_inputs, refuse_second
-from pastalang.errors import TruncationWarning
+from pastalang.failures import TruncationWarning
 from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta

@@ -18,7 +18,7 @@ from pastalang.cli.output import reason_of
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import InputError
+from pastalang.failures import InputError
 from pastalang.limits import MAX_FILE_BYTES
 from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.program.program import Input, InputKind, InputType, OneOf, Program, Template

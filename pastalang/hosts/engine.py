@@ -30,7 +30,7 @@ from itertools import count
 from typing import Any, Final, TypeVar
 from weakref import finalize
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.hosts.branches import Key, Memory, PlanRun
 from pastalang.hosts.checks import check_plan, check_whole, whole_sampling
 from pastalang.hosts.errors import Unsupported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.runtime.errors import RunError
 
 

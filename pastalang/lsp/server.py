@@ -9,11 +9,11 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from pastalang import __version__
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.lsp.language import Document, Item, Symbol
 from pastalang.lsp.names import Kind
 from pastalang.source import Source, Span
+from pastalang.version import __version__
 
 _KINDS: Final = {
     "type": lsp.CompletionItemKind.Class,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
 
-from pastalang.errors import InputError
+from pastalang.failures import InputError
 from pastalang.limits import ANSWER_POSITIONS, DEFAULT_LIMITS, TIGHT_LIMITS, WIDE_POSITIONS, DefaultLimits
 from pastalang.plan.builder import BranchBody, PlanBuilder, PlanError
 from pastalang.plan.follow_text import with_follow_texts

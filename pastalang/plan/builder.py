@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.limits import DEFAULT_LIMITS, DefaultLimits
 from pastalang.plan.plan import BranchId, LockStep, Mode, Overrun, Segment
 from pastalang.program.types import Sampling, Type

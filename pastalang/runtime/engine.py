@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Never, TypeVar, Unpack, overload
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.plan import Mode, Overrun, Placement, Plan
 from pastalang.program.types import Drafts, OnTruncated, Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
@@ -60,7 +60,7 @@ from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.log import OnRequest, check_hook, report_outcome
-from pastalang.runtime.long_document import ain_windows, in_windows
+from pastalang.runtime.long_document import TEXT, LongDocument, WindowPlan, aextraction_of, extraction_of
 from pastalang.runtime.loop import Loop, in_thread
 from pastalang.runtime.models.llama_cpp import load_llama_cpp
 from pastalang.runtime.models.loading import DType, LoadedModel, check_tokenizer, load_model
@@ -88,6 +88,7 @@ from pastalang.runtime.result import Extraction, Result, warn
 from pastalang.runtime.scheduler.scheduler import ScheduleFilter, Scheduler
 from pastalang.runtime.scheduler.state import RequestState
 from pastalang.runtime.scheduler.step_budget import Limits
+from pastalang.runtime.windows import TokenCounter, Windowing
 
 M = TypeVar("M")
 
@@ -512,14 +513,36 @@ class Engine:
         """Run a call of `extract` that has been checked."""
         inputs = question.inputs_for(self.trained_for)
         if question.windowing is not None:
-            return question.answered(in_windows(self, question, question.windowing))
+            document, parts, options = self._windows(question, question.windowing)
+            runs = partial(self.map, question.program, parts, return_errors=True, **options)
+            return question.answered(extraction_of(document, runs))
         return question.answer(self.run(question.program, inputs, model=question.type, **question.options))
 
     async def aask(self, question: Question) -> Any:
         inputs = question.inputs_for(self.trained_for)
-        if question.windowing is not None:
-            return question.answered(await ain_windows(self, question, question.windowing))
+        if (windowing := question.windowing) is not None:
+            document, parts, options = await in_thread(lambda: self._windows(question, windowing))
+            outcomes = self.amap(question.program, parts, return_errors=True, **options)
+            return question.answered(await aextraction_of(document, outcomes))
         return question.answer(await self.arun(question.program, inputs, model=question.type, **question.options))
+
+    def windows_of(
+        self, plan: Plan, windowing: Windowing, *, input: str, type: Any, options: Mapping[str, Any]
+    ) -> WindowPlan:
+        """How documents are read in windows of this model. Raises `BadInputs` for an answer that cannot be merged."""
+        counter = TokenCounter(self.encoder.count, self.longest_text // (self.model.max_position + 1))
+        keep_invalid, scheduler = bool(options.get("keep_invalid")), self.scheduler
+        return WindowPlan(windowing, plan, input, type, keep_invalid, counter, lambda: scheduler.forward_passes)
+
+    def _windows(
+        self, question: Question, windowing: Windowing
+    ) -> tuple[LongDocument, Iterator[Mapping[str, Any]], dict[str, Any]]:
+        """The document of a call of `extract`, with the inputs and the options of the runs of its windows."""
+        given, options = question.inputs_for(self.trained_for), question.options
+        plan = self.plan(question.program, mode=options.get("mode", Mode.STRICT), placement=options.get("placement"))
+        windows = self.windows_of(plan, windowing, input=TEXT, type=question.type, options=options)
+        document = windows.document(given[TEXT])
+        return document, ({**given, TEXT: part} for part in document.parts()), windows.options(options)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.errors import InputError, PastaError, RuntimeFailure
+from pastalang.failures import InputError, PastaError, RuntimeFailure
 from pastalang.plan.plan import Plan
 from pastalang.source import Source, Span
 from pastalang.values.paths import place_of

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.result import Result

@@ -1,21 +1,20 @@
 """A document that is read in windows: its runs, and the extraction that their outcomes become.
 
-text ── windows ── inputs of each ── engine.map ── outcomes ── merge ── validators of the type ── Extraction
+text ── windows ── inputs of each ── runs ── outcomes ── merge ── validators of the type ── Extraction
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from math import fsum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
-from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import Program
+from pastalang.failures import PastaError
+from pastalang.plan.plan import Plan
 from pastalang.runtime.answer_parts import Stretch
 from pastalang.runtime.errors import BadInputs, OutOfMemory, Problem, TooLong
 from pastalang.runtime.merge import MergedAnswer, Reading, merge
@@ -27,42 +26,25 @@ from pastalang.values.fit import find_mismatches, to_python
 from pastalang.values.json import JsonValue, places_of
 from pastalang.values.paths import Mismatch, path_text
 
-if TYPE_CHECKING:
-    from pastalang.runtime.engine import Engine
-    from pastalang.runtime.question import Question
-
 TEXT: Final = "text"  # the input of the program of a type
+Outcome: TypeAlias = Result[Any] | PastaError  # of the run of one window
 _SMALLER: Final = (TooLong, OutOfMemory)  # errors that a smaller window may avoid
 
 
-def in_windows(engine: Engine, question: Question, windowing: Windowing) -> Extraction[Any]:
-    """The extraction of a call. Raises the error of the first window that has one, or `Invalid` for what all say."""
-    document, program, inputs, options = _call(engine, question, windowing)
-    for outcome in engine.map(program, inputs, return_errors=True, **options):
+def extraction_of(document: LongDocument, runs: Callable[[], Iterable[Outcome]]) -> Extraction[Any]:
+    """The extraction of a call: runs its windows, and raises the error of the first that has one, or `Invalid` for what
+    all say."""
+    for outcome in runs():
         _raise_error_of(document.add(outcome).found)
     return _raise_error_of(document.extraction())
 
 
-async def ain_windows(engine: Engine, question: Question, windowing: Windowing) -> Extraction[Any]:
-    """`in_windows` for asyncio."""
-    document, program, inputs, options = await asyncio.to_thread(_call, engine, question, windowing)
-    async with aclosing(engine.amap(program, inputs, return_errors=True, **options)) as outcomes:
+async def aextraction_of(document: LongDocument, outcomes: AsyncGenerator[Outcome]) -> Extraction[Any]:
+    """`extraction_of` for asyncio."""
+    async with aclosing(outcomes):
         async for outcome in outcomes:
             _raise_error_of(document.add(outcome).found)
     return _raise_error_of(await asyncio.to_thread(document.extraction))
-
-
-def _call(
-    engine: Engine, question: Question, windowing: Windowing
-) -> tuple[LongDocument, Program, Iterator[Mapping[str, Any]], dict[str, Any]]:
-    given = question.inputs_for(engine.trained_for)
-    plan = engine.plan(
-        question.program, mode=question.options.get("mode", Mode.STRICT), placement=question.options.get("placement")
-    )
-    windows = WindowPlan.of(engine, plan, windowing, input=TEXT, type=question.type, options=question.options)
-    document = windows.document(given[TEXT])
-    inputs = ({**given, TEXT: part} for part in document.parts())
-    return document, question.program, inputs, windows.options(question.options)
 
 
 def _raise_error_of(found: Extraction[Any]) -> Extraction[Any]:
@@ -75,7 +57,8 @@ def _raise_error_of(found: Extraction[Any]) -> Extraction[Any]:
 class WindowPlan:
     """How documents are read in windows: the plan of every window, and the input that is cut into them.
 
-    `type` validates values, as `model=` of a run does; None leaves them as the plan types them.
+    `type` validates values, as `model=` of a run does; None leaves them as the plan types them. Raises `BadInputs` for
+    an answer that cannot be merged.
     """
 
     windowing: Windowing
@@ -86,19 +69,9 @@ class WindowPlan:
     counter: TokenCounter
     passes: Callable[[], int]  # of the engine so far
 
-    @staticmethod
-    def of(
-        engine: Engine, plan: Plan, windowing: Windowing, *, input: str, type: Any, options: Mapping[str, Any]
-    ) -> WindowPlan:
-        """Raises `BadInputs` for an answer that cannot be merged."""
-        if plan.output is None:
-            raise BadInputs(f"`{plan.template}` writes running text; only JSON answers of windows can be merged")
-        positions = engine.model.max_position + 1
-        counter = TokenCounter(engine.encoder.count, engine.longest_text // positions)
-        scheduler = engine.scheduler
-        return WindowPlan(
-            windowing, plan, input, type, bool(options.get("keep_invalid")), counter, lambda: scheduler.forward_passes
-        )
+    def __post_init__(self) -> None:
+        if self.plan.output is None:
+            raise BadInputs(f"`{self.plan.template}` writes running text; only JSON answers of windows can be merged")
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the run of a window. What validators object to in a part may be right in the whole."""
@@ -126,7 +99,7 @@ class LongDocument:
             self._places.append((start, end))
             yield self.text[start:end]
 
-    def add(self, outcome: Result[Any] | PastaError) -> Window:
+    def add(self, outcome: Outcome) -> Window:
         """The outcome of the next window."""
         start, end = self._places[len(self.windows)]
         found = Extraction.of(_placed(outcome, start, end) if isinstance(outcome, PastaError) else outcome)

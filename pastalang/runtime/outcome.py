@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.passes import passes_taken
 from pastalang.runtime.answer import answers_of, as_callers_see_it
 from pastalang.runtime.encoder import Encoder

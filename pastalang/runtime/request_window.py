@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.program.types import OnTruncated
 from pastalang.runtime.answer_parts import Truncation
 from pastalang.runtime.errors import RunError

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
-from pastalang.errors import PastaError, TruncationWarning
+from pastalang.failures import PastaError, TruncationWarning
 from pastalang.plan.plan import Plan
 from pastalang.runtime.answer_html import answer_html, sources_html, sources_page
 from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, field_at, shortened, shown_confidence

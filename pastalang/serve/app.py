@@ -10,7 +10,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from pastalang import __version__
 from pastalang.runtime.engine import Engine
 from pastalang.serve.chat import add_chat
 from pastalang.serve.completions import add_completions
@@ -22,6 +21,7 @@ from pastalang.serve.program_endpoints import add_programs
 from pastalang.serve.responses import add_responses
 from pastalang.serve.service import Service
 from pastalang.serve.settings import Settings
+from pastalang.version import __version__
 
 
 def make_app(engine: Engine, settings: Settings) -> FastAPI:

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import Cancelled, RunError
 from pastalang.runtime.events import Event

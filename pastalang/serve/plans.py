@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI, Request, Response
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.draw.svg import draw_svg
 from pastalang.runtime.plan_cache import Runnable
 from pastalang.serve.errors import bad_request

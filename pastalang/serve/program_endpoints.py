@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 
-from pastalang import __version__
 from pastalang.runtime.result import Result
 from pastalang.serve import answers
 from pastalang.serve.answers import Choice
@@ -18,6 +17,7 @@ from pastalang.serve.service import Service, while_connected
 from pastalang.serve.streams import Parts, event_stream
 from pastalang.serve.tasks import AnswerKind, moved
 from pastalang.values.json import write_json
+from pastalang.version import __version__
 
 Seed = Annotated[int, Query(ge=-(2**63), le=2**63)]
 

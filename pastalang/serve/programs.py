@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pastalang.compiler import load
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.interop import schema_of
 from pastalang.program.program import InputKind, InputType, JsonBody, ListOf, OneOf, Program, RecordOf, Template
 from pastalang.serve.errors import RequestError

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from fastapi import Request
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import Cancelled, RunError

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
-from pastalang.errors import PastaError, ProgramError
+from pastalang.failures import PastaError, ProgramError
 from pastalang.interop import from_schema
 from pastalang.limits import MAX_FILE_BYTES
 from pastalang.plan.build import build_plan

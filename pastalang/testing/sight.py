@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import networkx
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import InputError
+from pastalang.failures import InputError
 from pastalang.plan.build import build_plan
 from pastalang.plan.dependencies import Piece, dependency_graph, end_of_repeat
 from pastalang.plan.plan import ROOT, BranchId, Choose, Form, Hole, Instance, Plan, Repeat

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.plan import THREAD, Mode, Plan
 from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.constraints.tagged_text import Begin, Reading, reader_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import InputError
+from pastalang.failures import InputError
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, OneOf, Program

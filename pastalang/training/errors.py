@@ -7,7 +7,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
-from pastalang.errors import FileError, PastaError
+from pastalang.failures import FileError, PastaError
 
 _SHOWN: Final = 20  # bad rows that a message shows
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.probe_tokens import Kind

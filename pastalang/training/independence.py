@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import WHOLE, BranchId, Form, Hole, Mode, Plan
 from pastalang.plan.structure import fields_of, joins_of

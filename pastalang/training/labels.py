@@ -19,10 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
-from pastalang import __version__
 from pastalang.bulk.documents import Document
 from pastalang.bulk.run import Chunk, Digest, Ledger
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.plan.serialise import fingerprint
 from pastalang.runtime.call import IN_FLIGHT
@@ -32,6 +31,7 @@ from pastalang.training.data import CATEGORY, THOUGHT, VALUE, Asked, Parts, read
 from pastalang.training.errors import BadRow, Interrupted
 from pastalang.training.row_files import RowFile, exact_json, fingerprint_of
 from pastalang.values.json import JsonValue, write_json
+from pastalang.version import __version__
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Hole, Mode, Overrun, Plan
 from pastalang.plan.structure import walk_plan

@@ -23,7 +23,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from pastalang import __version__
 from pastalang.plan.plan import Hole, Mode, Overrun, Plan
 from pastalang.plan.serialise import fingerprint
 from pastalang.plan.structure import walk
@@ -35,6 +34,7 @@ from pastalang.training.lessons import Recorder, planner
 from pastalang.training.recording import TrainingRow
 from pastalang.training.row_files import RowFile
 from pastalang.values.json import JsonValue, spell_json
+from pastalang.version import __version__
 
 RecordRow: TypeAlias = Callable[[Row], Sequence[TrainingRow]]  # every variant of a row; raises `BadRow`
 

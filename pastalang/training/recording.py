@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.errors import InputError
+from pastalang.failures import InputError
 from pastalang.plan.plan import Mode
 from pastalang.runtime.answer import answers_of
 from pastalang.runtime.attention.views import Views

@@ -32,11 +32,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from pastalang import __version__
 from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.runtime.models.training_note import FILE
 from pastalang.training.errors import BadData, CheckpointError, UnreadableData, UnwritableCheckpoint
 from pastalang.training.settings import LogName
+from pastalang.version import __version__
 
 WORK: Final = "training"
 ROWS: Final = "rows"  # in WORK: recorded rows, whose names say what they depend on

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.plan import THREAD, Plan
 from pastalang.program.types import AutoPolicy, Drafts, Sampling
 from pastalang.runtime.answer_parts import FieldResult

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pastalang.diagnostics.diagnostic import Diagnostic
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.plan.structure import walk_plan

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.runtime.attention.masks import FULL, SLIDING, Window, layer_types
 from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.device_memory import first_sentence, is_out_of_memory

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pastalang.errors import PastaError
+from pastalang.failures import PastaError
 from pastalang.runtime.errors import LoadError
 
 LONGEST_REASON: Final = 400  # characters
