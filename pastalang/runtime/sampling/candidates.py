@@ -7,10 +7,12 @@ the mask at a time to numbers that are added to the logits: 0 for an allowed tok
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
+from weakref import ref
 
 import numpy as np
 import torch
@@ -50,18 +52,16 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    mask: TokenMask  # keeps the array alive, so that no other array gets its id
+    mask: ref[TokenMask]  # tells the cache when the array is gone, whose id another one may get then
     tokens: NDArray[np.int64] | None  # the allowed tokens, if they are few
-
-    @property
-    def bytes(self) -> int:
-        return self.mask.nbytes + (0 if self.tokens is None else self.tokens.nbytes)
+    bytes: int
 
 
 class MaskCache:
     """Caches the allowed tokens of masks, up to `limit` bytes; the least recently used masks are dropped first.
 
-    Only read-only masks are cached, by identity; a writable mask is read every time.
+    Only read-only masks are cached, by identity; a writable mask is read every time. A mask whose guide is gone is
+    forgotten: an engine that meets new types for as long as it runs would keep masks that nobody can ask for.
     """
 
     def __init__(self, vocabulary: int, *, limit: int = 1 << 27) -> None:
@@ -69,6 +69,11 @@ class MaskCache:
         self._limit = limit
         self._size = 0
         self._known: OrderedDict[int, _Known] = OrderedDict()
+        self._gone: deque[int] = deque()  # ids of masks that are no more, from whichever thread dropped them
+
+    def __len__(self) -> int:
+        self._forget()
+        return len(self._known)
 
     def candidates(self, logits: torch.Tensor, masks: Sequence[TokenMask | None]) -> tuple[Candidates, ...]:
         """One or two groups of the rows of `logits` (rows, vocabulary): with few candidates, and with many."""
@@ -90,6 +95,7 @@ class MaskCache:
     def _look_up(self, mask: TokenMask) -> _Known:
         if mask.flags.writeable:
             return self._read(mask)
+        self._forget()
         found = self._known.get(id(mask))
         if found is None:
             found = self._known[id(mask)] = self._read(mask)
@@ -100,11 +106,22 @@ class MaskCache:
             self._known.move_to_end(id(mask))
         return found
 
+    def _forget(self) -> None:
+        while self._gone:
+            known = self._known.pop(self._gone.popleft(), None)
+            self._size -= 0 if known is None else known.bytes
+
     def _read(self, mask: TokenMask) -> _Known:
         """A mask may be shorter or longer than the model's logits, which may be padded."""
         allowed = _bits(mask)[: self._vocabulary]
         is_few = np.count_nonzero(allowed) <= min(_FEW, self._vocabulary // 2)
-        return _Known(mask, np.flatnonzero(allowed) if is_few else None)
+        tokens = np.flatnonzero(allowed) if is_few else None
+        size = mask.nbytes + (0 if tokens is None else tokens.nbytes)
+        return _Known(ref(mask, partial(_note, self._gone, id(mask))), tokens, size)
+
+
+def _note(gone: deque[int], mask: int, _: ref[TokenMask]) -> None:
+    gone.append(mask)
 
 
 def _bits(mask: TokenMask) -> NDArray[np.bool_]:

@@ -75,3 +75,16 @@ def test_the_oldest_of_the_results_that_guides_share_is_dropped_first() -> None:
     for number in (1, MAX_RECENT, 0):
         assert tokens.cached_recent(number, lambda number=number: make(number)) == number  # type: ignore[misc]
     assert made == [0]
+
+
+def test_a_mask_that_nobody_holds_any_more_is_forgotten() -> None:
+    """A server meets new types for as long as it runs, and their guides are dropped at some time."""
+    masks, logits = MaskCache(300), torch.zeros(1, 300)
+    kept = [mask(token) for token in range(10)]
+    for one in kept:
+        masks.candidates(logits, [one])
+    assert len(masks) == 10
+    del kept[:7], one
+    assert len(masks) == 3
+    [candidates] = masks.candidates(logits, [mask(7)])  # may have the place in memory that a former one had
+    assert candidates.token(candidates.logits.argmax(dim=1)).tolist() == [7]
