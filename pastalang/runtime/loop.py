@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from pastalang.runtime.drafts.budget import measured_costs
 from pastalang.runtime.drafts.drafter import EngineDrafter
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.interrupts import HeldInterrupts, hold_interrupts
-from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.protocol import Compiles, Model
 from pastalang.runtime.sampling.sampler import Outcome, Sampler
 from pastalang.runtime.scheduler.probes import note_details
 from pastalang.runtime.scheduler.scheduler import PendingSample, Scheduler
@@ -80,6 +80,11 @@ class Loop:
                 self.scheduler.cancel(request)
 
         _to_its_end(lambda: self._change(cancel))
+
+    def compile_kernels(self) -> Iterator[None]:
+        """What passes of any size need, a part at each step; without this, a pass compiles what it is the first to
+        need. Steps are taken in the thread that makes the passes."""
+        return self.model.compile_kernels() if isinstance(self.model, Compiles) else iter(())
 
     def step(self) -> None:
         """One forward pass for all requests."""

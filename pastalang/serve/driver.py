@@ -6,6 +6,9 @@ A request begins in a thread: its program is planned and its text becomes tokens
 leaves between two forward passes: a client that goes away frees its memory before the next one, and its place in the
 queue at once. All passes are made in one thread and all requests begin in another: libraries of kernels keep what they
 compile once for each thread, and so does the allocator with what it has freed.
+
+The kernels for passes of every size are compiled while nobody waits, and else one after each pass, so that the process
+has soon taken the memory for them.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import heapq
 import itertools
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -99,6 +102,8 @@ class Driver:
         self._numbers = itertools.count()
         self._active: dict[Ticket, None] = {}  # in flight, those included that are about to begin
         self._beginning: asyncio.Task[None] | None = None
+        self._compiling = engine.loop.compile_kernels()
+        self._has_kernels = False
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pass_thread = ThreadPoolExecutor(1, "pastalang passes")
@@ -156,25 +161,42 @@ class Driver:
     # ── the task ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def _drive(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await self._leave()
             await self._admit()
-            if not self._begun:
+            if self._begun:
+                await self._pass()
+            elif self._has_kernels:
                 self._wake.clear()
                 await self._wake.wait()
-                continue
-            try:
-                await asyncio.shield(step := loop.run_in_executor(self._pass_thread, self.engine.loop.step))
-            except asyncio.CancelledError:
-                await step  # a forward pass in its thread cannot be stopped in the middle
-                raise
-            except Exception as problem:  # a mistake of ours: who was in flight is told, and the server goes on
-                _LOG.exception("a forward pass failed")
-                await self._give_up(self._begun, InternalError(type(problem).__name__))
-            else:
-                self.passes += 1
-            self._report()
+            if not self._has_kernels:
+                await self._in_pass_thread(self._compile)
+
+    async def _pass(self) -> None:
+        try:
+            await self._in_pass_thread(self.engine.loop.step)
+        except Exception as problem:  # a mistake of ours: who was in flight is told, and the server goes on
+            _LOG.exception("a forward pass failed")
+            await self._give_up(self._begun, InternalError(type(problem).__name__))
+        else:
+            self.passes += 1
+        self._report()
+
+    def _compile(self) -> None:
+        try:
+            self._has_kernels = next(self._compiling, self) is self
+        except Exception:  # passes compile what they need by themselves
+            _LOG.exception("a kernel could not be compiled")
+            self._has_kernels = True
+
+    async def _in_pass_thread(self, act: Callable[[], None]) -> None:
+        """To its end: what a thread does cannot be stopped in the middle."""
+        acting = asyncio.get_running_loop().run_in_executor(self._pass_thread, act)
+        try:
+            await asyncio.shield(acting)
+        except asyncio.CancelledError:
+            await acting
+            raise
 
     async def _admit(self) -> None:
         """Let waiting requests begin beside the passes. Those that are quick to begin take part in the next one."""

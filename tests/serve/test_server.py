@@ -7,7 +7,7 @@ import gc
 import json
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from pastalang import Engine
 from pastalang.cli.app import build_app
 from pastalang.program.types import Sampling
+from pastalang.runtime.step import StepBatch
 from pastalang.serve.driver import Job, TooLate
 from pastalang.serve.streams import event_stream
 from pastalang.serve.tasks import task_of
@@ -547,6 +548,38 @@ def test_all_passes_are_made_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(threads) == 1
 
     run(test())
+
+
+def test_kernels_are_compiled_beside_the_passes_and_in_their_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server has its memory soon, whoever asks; and one that cannot compile serves all the same."""
+    for fails in (False, True):
+        made, threads, parts = engine(), set[int](), list[int]()
+        forward = made.model.forward
+
+        def compiling(fails: bool = fails, threads: set[int] = threads, parts: list[int] = parts) -> Iterator[None]:
+            for part in range(50):
+                threads.add(threading.get_ident())
+                parts.append(part)
+                yield
+                if fails and part == 9:
+                    raise RuntimeError("no kernel")
+
+        def passing(step: StepBatch, threads: set[int] = threads, forward: Any = forward) -> torch.Tensor:
+            threads.add(threading.get_ident())
+            return forward(step)  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(made.model, "compile_kernels", compiling, raising=False)
+        monkeypatch.setattr(made.model, "forward", passing)
+
+        async def test(made: Engine = made, parts: list[int] = parts, fails: bool = fails) -> None:
+            async with serving(made) as (client, server):
+                assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=3))).status_code == 200
+                await _until(lambda: len(parts) == (10 if fails else 50))
+                assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=3))).status_code == 200
+                assert server.driver.passes == 6
+
+        run(test())
+        assert len(threads) == 1
 
 
 def test_a_request_begins_without_holding_up_the_server(monkeypatch: pytest.MonkeyPatch) -> None:

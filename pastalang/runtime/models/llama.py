@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -26,7 +27,7 @@ from pastalang.runtime.attention.kv_cache import KVCache
 from pastalang.runtime.attention.masks import StepMasks
 from pastalang.runtime.attention.memory import AttentionMemory
 from pastalang.runtime.models.carried import EVERYTHING, Carried
-from pastalang.runtime.models.packed import PACKED_TYPES, PackedLinear, can_pack
+from pastalang.runtime.models.packed import PACKED_TYPES, PackedLinear, can_pack, compile_kernels
 from pastalang.runtime.models.probe_tokens import ProbeTokens
 from pastalang.runtime.step import StepBatch
 
@@ -184,6 +185,9 @@ class LlamaModel:
     @property
     def kv_cache(self) -> KVCache:
         return self._memory.kv_cache
+
+    def compile_kernels(self) -> Iterator[None]:
+        return compile_kernels([self._head, *chain(*self._layers)])
 
     @torch.inference_mode()
     def forward(self, batch: StepBatch) -> Tensor:

@@ -4,12 +4,13 @@ Without packing, every product rearranges its weights first. A small step does l
 so packing makes it take about half as long. Only the order in memory changes, not a single value.
 
 The kernels are compiled for each number of rows and kept, half a megabyte for each kind of layer. A server sees every
-number of rows sooner or later, so products are made of few numbers of rows: some rows are added and thrown away.
+number of rows sooner or later, so products are made of few numbers of rows: some rows are added and thrown away. And it
+compiles them all when it starts: met one by one, they take memory for hours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import torch
@@ -19,6 +20,7 @@ PACKED_TYPES = (torch.bfloat16, torch.float32)
 _TOKENS = 16  # the layout is best for steps of about this size
 _STEPS = ((32, 1), (64, 4), (128, 8), (256, 16), (512, 32))  # up to so many rows, a multiple of this
 _MOST_ROWS = 512
+_MOST_NUMBERS = 1 << 24  # of a product that is made to compile its kernel: the head is never asked for that many
 
 
 class PackedLinear(nn.Module):
@@ -27,8 +29,18 @@ class PackedLinear(nn.Module):
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
+        self.dtype = weight.dtype
         self._weight = _reorder(weight.detach(), _TOKENS)
         self._bias = None if bias is None else bias.detach()
+
+    @property
+    def kind(self) -> tuple[int, int, torch.dtype, bool]:
+        """Products of the same kind share their kernels."""
+        return self.in_features, self.out_features, self.dtype, self._bias is not None
+
+    @torch.inference_mode()
+    def compile_for(self, rows: int) -> None:
+        self._multiply(torch.zeros(1, rows, self.in_features, dtype=self.dtype))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         rows = states.numel() // self.in_features
@@ -54,6 +66,16 @@ def rows_for(rows: int) -> int:
     """With how many rows these are multiplied, of up to 512 at a time."""
     step = next((step for most, step in _STEPS if rows <= most), 0)
     return -(-rows // step) * step if step else _MOST_ROWS
+
+
+def compile_kernels(products: Iterable[object]) -> Iterator[None]:
+    """Compiles those of the packed products among these: one at each step, few rows first, for the thread it is in."""
+    packed = {one.kind: one for one in products if isinstance(one, PackedLinear)}
+    for rows in sorted({rows_for(rows) for rows in range(1, _MOST_ROWS + 1)}):
+        for product in packed.values():
+            if rows * product.out_features <= _MOST_NUMBERS:
+                product.compile_for(rows)
+                yield
 
 
 def pack(model: nn.Module) -> int:

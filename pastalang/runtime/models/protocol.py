@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -51,4 +52,13 @@ class Model(Protocol):
 
     def forward(self, batch: StepBatch) -> torch.Tensor:
         """Feeds one step. Returns the logits of the wanted tokens, (wanted, vocabulary), on the model's device."""
+        ...
+
+
+@runtime_checkable
+class Compiles(Protocol):
+    """A model whose passes compile what they need when they first need it, and keep it."""
+
+    def compile_kernels(self) -> Iterator[None]:
+        """Compile it before: a part at each step, for the thread in which the step is taken."""
         ...

@@ -5,6 +5,7 @@ StepBatch ── views ──> visibility ── masks, cells, positions ──>
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from pastalang.runtime.models.compatibility import (
     model_name,
 )
 from pastalang.runtime.models.last_layer import spare_last_layer
+from pastalang.runtime.models.packed import compile_kernels
 from pastalang.runtime.models.probe_tokens import ProbeTokens, with_probe_tokens
 from pastalang.runtime.models.step_attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.step import StepBatch
@@ -73,6 +75,9 @@ class TransformersModel:
     @property
     def kv_cache(self) -> KVCache:
         return self._memory.kv_cache
+
+    def compile_kernels(self) -> Iterator[None]:
+        return compile_kernels(self._model.modules())
 
     @torch.inference_mode()
     def forward(self, batch: StepBatch) -> torch.Tensor:

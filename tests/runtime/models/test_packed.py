@@ -14,7 +14,7 @@ import pastalang
 from pastalang import Engine
 from pastalang.runtime.models import packed
 from pastalang.runtime.models.loading import load_model
-from pastalang.runtime.models.packed import PackedLinear, can_pack, pack
+from pastalang.runtime.models.packed import PackedLinear, can_pack, compile_kernels, pack
 from tests.oracle.toy_models import Family, toy_model
 
 needs_kernels = pytest.mark.skipif(not can_pack(), reason="this build of torch has no packed products")
@@ -58,6 +58,27 @@ def test_products_are_made_of_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatc
             torch.testing.assert_close(layer(states), linear(states))
             assert max(seen) <= rows * 1.125, "few rows are added"
     assert len(seen) <= 65
+
+
+@needs_kernels
+def test_kernels_are_compiled_before_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of each kind and number of rows, and none that asks for a product without end."""
+    seen, multiply = set[tuple[int, ...]](), packed._product
+
+    def product(states: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
+        made = multiply(states, weight, *rest)
+        seen.add((states.numel() // states.shape[-1], states.shape[-1], made.shape[-1]))
+        return made
+
+    monkeypatch.setattr(packed, "_product", product)
+    narrow, wide = PackedLinear(torch.randn(4, 6)), PackedLinear(torch.randn(2**17, 6))
+    steps = list(compile_kernels([narrow, PackedLinear(torch.randn(4, 6)), nn.Linear(6, 4), wide, None]))
+    assert len(steps) == len(seen) and max(rows for rows, _, columns in seen if columns > 4) == 128
+    before = set(seen)
+    with torch.inference_mode():
+        for rows in (*range(1, 700), 5_000):
+            narrow(torch.zeros(1, rows, 6))
+    assert seen == before
 
 
 @needs_kernels
