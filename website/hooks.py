@@ -53,9 +53,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     text = SITE.with_links(page.file.src_uri, markdown)
     text = re.sub(r"(?m)^(```\w+) .+$", r"\1", text)  # "```pasta fields": what the tests are told about a block
-    return re.sub(r"(?m)^\|.*$", lambda row: _without_escapes(row[0]), text)
+    text = re.sub(r"(?m)^\|.*$", lambda row: _without_escapes(row[0]), text)
+    return re.sub(r"(?m)^!\[[^\]]*\]\((\S+\.svg)\)$", lambda image: _inline(image, page.file.src_uri), text)
 
 
 def _without_escapes(row: str) -> str:
     """A row of a table whose code has bars: GitHub wants them escaped there, and this Markdown shows the escapes."""
     return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row)
+
+
+def _inline(image: re.Match[str], page: str) -> str:
+    """A drawing of the class `themed` becomes a part of its page, so that it follows the mode that the reader chose."""
+    drawing = (SITE.root / SITE.in_repository(page)).parent / image[1]
+    text = drawing.read_text("utf-8") if drawing.is_file() else ""
+    return (
+        re.sub(r"<style>.*?</style>", _without_colours, text, flags=re.DOTALL) if 'class="themed"' in text else image[0]
+    )
+
+
+def _without_colours(style: re.Match[str]) -> str:
+    return re.sub(r"(?m)^(svg|@media) .*\n", "", style[0])

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("material", reason="the site is built with mkdocs-material: pip install 'pastalang[docs]'")
 
 from website.pages import Site
+from website.picture import PICTURE, picture
 
 ROOT = Path(__file__).parents[2]
 SITE = Site.of(ROOT)
@@ -101,3 +102,12 @@ def test_code_of_a_page_is_left_as_it_stands() -> None:
     assert SITE.with_links("bulk.md", text) == text.replace(
         "[`y`](../tests)", f"[`y`]({SITE.repository}/tree/main/tests)"
     )
+
+
+def test_the_picture_of_the_start_page_is_that_of_a_run() -> None:
+    assert PICTURE.read_text("utf-8") == picture()
+
+
+def test_a_themed_picture_follows_the_mode_of_the_site(site: Path) -> None:
+    start = (site / "index.html").read_text("utf-8")
+    assert 'class="themed"' in start and "prefers-color-scheme: dark) { svg" not in start
