@@ -28,7 +28,8 @@ from benchmarks.rivals import (
     step_seconds,
 )
 from benchmarks.subjects import make_documents, make_model, make_tokenizer
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.branches import Mode
+from pastalang.plan.plan import Plan
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.packed import pack
 from pastalang.runtime.models.step_attention import ATTENTION

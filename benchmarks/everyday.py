@@ -19,8 +19,9 @@ from pathlib import Path
 
 from pastalang.compiler import compile
 from pastalang.errors import PastaError
+from pastalang.plan.branches import Mode
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Program
 from pastalang.runtime.engine import Engine

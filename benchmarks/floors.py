@@ -32,7 +32,7 @@ from benchmarks.hpd.documents import ABSENT, Corpus, Document, Name, read_corpus
 from benchmarks.hpd.measure import example_of, scores
 from benchmarks.hpd.programs import TEXT, plans_of
 from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.training.evaluation import decode
 from pastalang.training.metrics import Example, Report, evaluate, field_texts

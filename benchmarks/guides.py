@@ -25,8 +25,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedTokenizerFast
 
 import pastalang
+from pastalang.plan.branches import Form, Hole
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Form, Hole, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.runtime.binding.guide_cache import GuideCache

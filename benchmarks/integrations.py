@@ -29,7 +29,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerFast
 
 from benchmarks.subjects import make_model
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.automaton_machine import forget_types
 from pastalang.runtime.constraints.compile import compile_guide, prepare_vocabulary

@@ -19,7 +19,7 @@ import numpy as np
 from llguidance import LLExecutor
 
 from benchmarks.guides import FOLLOW, TYPES, train
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.runtime.constraints.automaton_machine import forget_types
 from pastalang.runtime.constraints.compile import compile_guide, prepare_vocabulary
 from pastalang.runtime.constraints.guide import Guide

@@ -31,7 +31,7 @@ from benchmarks.hpd.tables import table
 from benchmarks.hpd.tuning import Budget, Lessons, tune
 from benchmarks.hpd.work import OutOfTime, Work, fingerprint
 from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.models.source import DEFAULT, shipped_folder
 from pastalang.training.errors import BadData
 from pastalang.training.labels import ModelTeacher, label_rows

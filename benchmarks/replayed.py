@@ -31,8 +31,9 @@ import pastalang
 from benchmarks.drafts import PROGRAM as LISTING
 from benchmarks.drafts import WAYS
 from benchmarks.subjects import make_model, make_tokenizer
+from pastalang.plan.branches import Mode
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Plan
 from pastalang.program.types import Drafts
 from pastalang.runtime.sampling.sampler import Sample
 from pastalang.source import Source

@@ -22,7 +22,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import PreTrainedTokenizerFast
 
 import pastalang
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.branches import Mode
+from pastalang.plan.plan import Plan
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache

@@ -47,9 +47,9 @@ if _TYPE_CHECKING:
     from pastalang.interop import from_schema as from_schema
     from pastalang.interop import model_of as model_of
     from pastalang.interop import schema_of as schema_of
+    from pastalang.plan.branches import Mode as Mode
     from pastalang.plan.build import build_plan as build_plan
     from pastalang.plan.builder import PlanError as PlanError
-    from pastalang.plan.plan import Mode as Mode
     from pastalang.plan.plan import Plan as Plan
     from pastalang.program.program import Program as Program
     from pastalang.program.types import Sampling as Sampling
@@ -124,7 +124,7 @@ _HOMES = {
     "PlanError": "pastalang.plan.builder",
     "ProgramError": "pastalang.failures",
     "RuntimeFailure": "pastalang.failures",
-    "Mode": "pastalang.plan.plan",
+    "Mode": "pastalang.plan.branches",
     "Plan": "pastalang.plan.plan",
     "build_plan": "pastalang.plan.build",
     "Program": "pastalang.program.program",

@@ -15,7 +15,7 @@ from benchmarks.hpd.measure import Way, load_engine, measure
 from benchmarks.hpd.speed import compare_speed
 from benchmarks.hpd.tuning import Budget, Lessons, tune
 from benchmarks.hpd.work import OutOfTime, Work
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.training.settings import TrainingMode
 
 BASE = "base"

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from benchmarks.hpd import clock
 from benchmarks.hpd.documents import Corpus, Document
 from benchmarks.hpd.programs import TEXT, plans_of
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import load_weights
 from pastalang.training.evaluation import Decoding, Request, decode

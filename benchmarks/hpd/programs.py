@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cache
 
 from benchmarks.hpd.documents import Corpus, Document, taught
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.branches import Mode
+from pastalang.plan.plan import Plan
 from pastalang.program.program import Program
 from pastalang.training.lessons import Lesson, planner
 from pastalang.values.json import JsonValue

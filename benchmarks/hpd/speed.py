@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from benchmarks.hpd.documents import Corpus, Document
 from benchmarks.hpd.measure import Way, engine_of, example_of, run, scores
 from benchmarks.hpd.rival import first_object, generate, generate_seconds
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import load_weights
 from pastalang.training.metrics import evaluate

@@ -9,7 +9,7 @@ from benchmarks.hpd.certainty import Difference, difference
 from benchmarks.hpd.experiment import BASE, SHORT, STACKS
 from benchmarks.hpd.measure import Way
 from benchmarks.hpd.tables import Measured, best_rate
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.training.settings import TrainingMode
 
 PARALLEL = (TrainingMode.STRICT, TrainingMode.LOCKSTEP)

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.hpd.documents import ABSENT, Corpus
 from benchmarks.hpd.experiment import BASE, SHORT, STACKS, Figures, part_name, speed_name
 from benchmarks.hpd.measure import Way
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.training.settings import TrainingMode
 
 MISSING = "–"

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from benchmarks.hpd.documents import Corpus
 from benchmarks.hpd.programs import lesson_of
 from benchmarks.hpd.work import Work
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.batches import PackedBatches
 from pastalang.training.errors import BadRow

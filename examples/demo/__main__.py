@@ -17,7 +17,8 @@ import pastalang
 from examples.check import problems, show_all, summary
 from examples.demo.view import Board, Cost, Ink, Race, count_right, ratios, show_answer, show_costs
 from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.branches import Mode
+from pastalang.plan.plan import Plan
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine

@@ -16,7 +16,7 @@ from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.rows import Task, extractions_of, text_of_id
 from pastalang.failures import PastaError, TruncationWarning
 from pastalang.hosts.opening import AnyEngine
-from pastalang.plan.plan import Hole, Mode
+from pastalang.plan.branches import Hole, Mode
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.waits import ITEM, Pattern, Wait, name_of, possible_waits, with_waits, written
 from pastalang.program.types import Sampling

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pastalang.plan.plan import Hole, Plan
+from pastalang.plan.branches import Hole
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.values.lengths import closed_texts
 

@@ -25,8 +25,9 @@ from pastalang.bulk.documents import BadDocument, Columns, Document, Id, Record,
 from pastalang.failures import InputError, PastaError
 from pastalang.hosts.errors import ServerLost, Unsupported
 from pastalang.hosts.opening import AnyEngine
+from pastalang.plan.branches import Mode
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.serialise import fingerprint
 from pastalang.program.program import Input, InputKind, JsonBody, OneOf, Program
 from pastalang.program.types import Object

@@ -37,7 +37,8 @@ from pastalang.cli.options import (
 from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, unwritable, write_file
 from pastalang.cli.process import command
 from pastalang.cli.sources import function_named, plan_of, refuse_second, rows_of
-from pastalang.plan.plan import Mode, Overrun, Placement, Plan
+from pastalang.plan.branches import Mode, Overrun, Placement
+from pastalang.plan.plan import Plan
 from pastalang.program.types import Drafts
 
 if TYPE_CHECKING:

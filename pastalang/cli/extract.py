@@ -53,7 +53,7 @@ from pastalang.cli.output import echo, echo_document, echo_error, reason_of, ref
 from pastalang.cli.process import command
 from pastalang.cli.run import OnCut
 from pastalang.cli.sources import SUFFIX, choose_template, find_model, is_standard_input, read_program
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
 from pastalang.runtime.models.source import is_address

@@ -15,7 +15,7 @@ from pastalang.cli.options import AsJson
 from pastalang.cli.output import echo, echo_document, echo_error
 from pastalang.cli.process import command
 from pastalang.failures import PastaError
-from pastalang.plan.plan import Placement
+from pastalang.plan.branches import Placement
 from pastalang.runtime.models.choice import Choice, Found, default_model, models_here
 from pastalang.runtime.models.hub import offline_without_hub
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName, adapter_folder, check_source, is_address

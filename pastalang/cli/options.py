@@ -10,7 +10,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.limits import MAX_HOLE_TOKENS
-from pastalang.plan.plan import Mode, Overrun, Placement
+from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.program.types import SAMPLING_BOUNDS, Drafts, Sampling
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName
 from pastalang.values.one_hole import QUOTE_TOKENS

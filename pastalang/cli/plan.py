@@ -16,9 +16,10 @@ from pastalang.cli.options import DecodingMode, MaxTokens, OutputFile, OverrunPo
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_overwriting, write_file
 from pastalang.cli.process import command
 from pastalang.cli.sources import plan_of, refuse_second
+from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit
-from pastalang.plan.plan import Mode, Overrun, Placement, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.token_bounds import Encoder, Lengths
 
 USUAL_WIDTH, NARROWEST, WIDEST = 96, 56, 160  # columns of a drawing

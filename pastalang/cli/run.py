@@ -42,7 +42,8 @@ from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwrita
 from pastalang.cli.process import command
 from pastalang.cli.sources import LINES, files_of, plan_of, read_all_inputs, read_inputs, refuse_second
 from pastalang.failures import TruncationWarning
-from pastalang.plan.plan import Mode, Overrun, Placement, Plan
+from pastalang.plan.branches import Mode, Overrun, Placement
+from pastalang.plan.plan import Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.choice import note_of, why_no_help

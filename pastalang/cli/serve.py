@@ -15,7 +15,7 @@ from pastalang.cli.models import chosen_model, load_engine, refuse_model
 from pastalang.cli.options import AdapterName, Cells, ComputedIn, Device, adapter_of, dtype_of
 from pastalang.cli.output import echo_error
 from pastalang.cli.process import command
-from pastalang.plan.plan import Placement
+from pastalang.plan.branches import Placement
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

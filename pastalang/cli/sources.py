@@ -20,7 +20,8 @@ from pastalang.diagnostics.render import render_text
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.failures import InputError
 from pastalang.limits import MAX_FILE_BYTES
-from pastalang.plan.plan import Mode, Overrun, Placement, Plan
+from pastalang.plan.branches import Mode, Overrun, Placement
+from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind, InputType, OneOf, Program, Template
 from pastalang.reading import Reading, read_bytes, read_file
 from pastalang.source import Source

@@ -27,7 +27,7 @@ from pastalang.cli.sources import (
     rows_of,
 )
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.plan.plan import Mode, Overrun
+from pastalang.plan.branches import Mode, Overrun
 from pastalang.program.program import AutoBody, Program, Template
 from pastalang.training.settings import Attention, Decay, Form, LogName, Precision, Preference, Settings, TrainingMode
 

@@ -60,8 +60,9 @@ from pastalang.cli.sources import (
     refuse_second,
     rows_of,
 )
+from pastalang.plan.branches import Hole, Mode
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program.program import AutoBody, JsonBody, Program, Template
 from pastalang.runtime.call import IN_FLIGHT

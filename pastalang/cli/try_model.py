@@ -15,7 +15,7 @@ from pastalang.cli.options import ApiKey, AsJson, ModelName
 from pastalang.cli.output import echo, echo_document
 from pastalang.cli.process import command
 from pastalang.cli.sources import SUFFIX, choose_template, find_model, read_program
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.program.visit import flat_arms
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.values.describe import counted

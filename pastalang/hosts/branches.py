@@ -22,8 +22,7 @@ from pastalang.hosts.constraints import constraint_of, lead_constraint, may_be_e
 from pastalang.hosts.errors import HostError
 from pastalang.hosts.servers import Ask, Reply, Server
 from pastalang.hosts.text_path import TextPath
-from pastalang.plan.machine import Awaited, Closing, Cursor, Draw, End, Feed, Machine, Opening, Start, Wait
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     Arm,
     Branch,
@@ -37,13 +36,14 @@ from pastalang.plan.plan import (
     Instance,
     ItemNumber,
     Place,
-    Plan,
     Repeat,
     Text,
     TurnEnd,
     TurnStart,
     Value,
 )
+from pastalang.plan.machine import Awaited, Closing, Cursor, Draw, End, Feed, Machine, Opening, Start, Wait
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import Nesting, visit
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.chat import Turn

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from pastalang.hosts.errors import Unsupported
-from pastalang.plan.plan import Form, Hole, Mode, Plan
+from pastalang.plan.branches import Form, Hole, Mode
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import fields_of
 from pastalang.program.types import Sampling
 

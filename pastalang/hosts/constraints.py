@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pastalang.hosts.json_regex import INTEGER, NUMBER, exactly, json_regex
-from pastalang.plan.plan import Form, Hole
+from pastalang.plan.branches import Form, Hole
 from pastalang.program import regex
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Choice, Node, Repetition, parse_regex

@@ -39,8 +39,9 @@ from pastalang.hosts.servers import SERVERS, Kind, Server
 from pastalang.hosts.transport import Transport
 from pastalang.hosts.turns import Turns, roles_of
 from pastalang.hosts.whole import Chats
+from pastalang.plan.branches import Mode, Placement
 from pastalang.plan.build import with_history
-from pastalang.plan.plan import Mode, Placement, Plan
+from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.answer import answers_of, as_callers_see_it, layout_of
 from pastalang.runtime.answer_parts import FieldResult

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pastalang.hosts.errors import HostError
 from pastalang.hosts.servers import Server
-from pastalang.plan.plan import Plan, TurnStart
+from pastalang.plan.branches import TurnStart
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program.program import Role
 from pastalang.runtime.binding.chat import Turn, turns_of

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from pastalang.hosts.errors import HostError
 from pastalang.hosts.transport import Transport
-from pastalang.plan.plan import InputText, Plan, Text, TurnEnd, TurnStart
+from pastalang.plan.branches import InputText, Text, TurnEnd, TurnStart
+from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.repair.policy import Policy

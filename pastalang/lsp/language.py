@@ -18,10 +18,11 @@ from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
 from pastalang.grammar.format import format_source
 from pastalang.lsp.names import Kind, Occurrence, occurrences
+from pastalang.plan.branches import Hole
 from pastalang.plan.build import build_plan
 from pastalang.plan.builder import PlanError
 from pastalang.plan.dependencies import critical_path
-from pastalang.plan.plan import Hole, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.run_bounds import totals_of
 from pastalang.plan.structure import fields_of
 from pastalang.plan.token_bounds import Lengths

@@ -9,10 +9,7 @@ from typing import TypeVar
 
 from pastalang.failures import InputError
 from pastalang.limits import ANSWER_POSITIONS, DEFAULT_LIMITS, TIGHT_LIMITS, WIDE_POSITIONS, DefaultLimits
-from pastalang.plan.builder import BranchBody, PlanBuilder, PlanError
-from pastalang.plan.follow_text import with_follow_texts
-from pastalang.plan.liveness import releases_of
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     Branch,
     BranchId,
@@ -21,12 +18,15 @@ from pastalang.plan.plan import (
     Mode,
     Overrun,
     Placement,
-    Plan,
     Segment,
     Segments,
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.builder import BranchBody, PlanBuilder, PlanError
+from pastalang.plan.follow_text import with_follow_texts
+from pastalang.plan.liveness import releases_of
+from pastalang.plan.plan import Plan
 from pastalang.plan.policies.threads import without_idle_joins
 from pastalang.plan.policies.turns import write_stacked, write_turns
 from pastalang.plan.structure import Origin, origins_of, walk

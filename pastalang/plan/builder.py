@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pastalang.failures import PastaError
 from pastalang.limits import DEFAULT_LIMITS, DefaultLimits
-from pastalang.plan.plan import BranchId, LockStep, Mode, Overrun, Segment
+from pastalang.plan.branches import BranchId, LockStep, Mode, Overrun, Segment
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from pastalang.plan.branches import Form, Hole, Repeat
 from pastalang.plan.build import build_plan
 from pastalang.plan.builder import PlanError
-from pastalang.plan.plan import Form, Hole, Plan, Repeat
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.program.program import Program

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pastalang.plan.branches import Branch, BranchId, Choose, Hole, Join, Repeat
 from pastalang.plan.forecast import forecast
-from pastalang.plan.plan import Branch, BranchId, Choose, Hole, Join, Plan, Repeat
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk
 from pastalang.values.describe import counted
 from pastalang.values.paths import MAIN

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     Arm,
     BranchId,

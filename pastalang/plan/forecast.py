@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pastalang.plan.branches import ROOT, BranchId, Hole, PlanData, Release
 from pastalang.plan.dependencies import passes_of
-from pastalang.plan.plan import ROOT, BranchId, Hole, Plan, Release
 from pastalang.plan.positions import thread_rooms
 from pastalang.plan.run_bounds import longest_run, shortest_run, totals_of
 from pastalang.plan.run_log import RunLog, needed
@@ -59,7 +59,7 @@ class Forecast:
         return Range(low, high)
 
 
-def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> Forecast:
+def forecast(plan: PlanData, lengths: Lengths = ANY, *, most_items: int = 16) -> Forecast:
     totals = totals_of(plan, lengths)
     shortest = shortest_run(plan, lengths, most_items=most_items)
     return Forecast(
@@ -76,7 +76,7 @@ def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> For
     )
 
 
-def rooms_of_threads(plan: Plan) -> int:
+def rooms_of_threads(plan: PlanData) -> int:
     """The most positions that texts leave for promised threads, those in the gaps of the plan left out."""
     texts = [
         segment
@@ -86,14 +86,14 @@ def rooms_of_threads(plan: Plan) -> int:
     return sum(thread_rooms(text.max_tokens) for text in texts if text.auto is AutoPolicy.PASTA)
 
 
-def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:
+def costliest_gaps(plan: PlanData) -> tuple[Gap, ...]:
     gaps = [
         Gap(branch.id, branch.name, branch.reserve) for branch in plan.branches if branch.id != ROOT and branch.reserve
     ]
     return tuple(sorted(gaps, key=lambda gap: (-gap.positions, gap.branch)))
 
 
-def _cells_at_least(plan: Plan, shortest: RunLog) -> int:
+def _cells_at_least(plan: PlanData, shortest: RunLog) -> int:
     """The root keeps its cells to the end, and so do all branches that it joins."""
     kept = {branch.id for branch in plan.branches if branch.release is Release.NEVER}
     return sum(log.tokens for instance, log in needed(plan, shortest).items() if instance.branch in kept)
@@ -119,7 +119,7 @@ class DoesNotFit(ValueError):
         self.help = help
 
 
-def fit(plan: Plan, limits: Capacity, lengths: Lengths = ANY) -> Forecast:
+def fit(plan: PlanData, limits: Capacity, lengths: Lengths = ANY) -> Forecast:
     """Raise `DoesNotFit` if the longest run leaves the model's positions, or if even the shortest exceeds the pool.
 
     A pool that only longer runs exceed is not a reason to refuse: branches can wait until others have given their

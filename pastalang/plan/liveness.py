@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from pastalang.plan.plan import ROOT, BranchId, Instance, LockStep, Plan, Release, Segments
+from pastalang.plan.branches import ROOT, BranchId, Instance, LockStep, PlanData, Release, Segments
 from pastalang.plan.structure import Origin, joins_of, nesting_of, origins_of, shared_loops, synced_in
 
 
@@ -82,7 +82,7 @@ def _last_of_groups(lockstep: Mapping[BranchId, LockStep | None]) -> dict[int, i
 class Liveness:
     """An instance has *gone* when it and everything forked from it have ended; its holders then decide."""
 
-    def __init__(self, plan: Plan, instances: Collection[Instance]) -> None:
+    def __init__(self, plan: PlanData, instances: Collection[Instance]) -> None:
         self._releases = [branch.release for branch in plan.branches]
         self._parents = _parents_of(plan, instances)
         self._open = dict.fromkeys(instances, 1)  # itself, and children that have not gone
@@ -117,7 +117,7 @@ class Liveness:
             self._free += self._cells[gone]
 
 
-def _parents_of(plan: Plan, instances: Collection[Instance]) -> dict[Instance, Instance]:
+def _parents_of(plan: PlanData, instances: Collection[Instance]) -> dict[Instance, Instance]:
     loops = nesting_of(plan).loops
     parents = {}
     for instance in instances:
@@ -129,7 +129,7 @@ def _parents_of(plan: Plan, instances: Collection[Instance]) -> dict[Instance, I
 
 
 def _holders_of(
-    plan: Plan, instances: Collection[Instance]
+    plan: PlanData, instances: Collection[Instance]
 ) -> tuple[dict[Instance, int], dict[Instance, list[Instance]]]:
     """How many instances hold each one that is released after joins, and the instances that each one holds."""
     segments = {branch.id: branch.segments for branch in plan.branches}

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     Address,
     Arm,
     BranchId,
@@ -35,7 +35,7 @@ from pastalang.plan.plan import (
     ItemNumber,
     Join,
     Place,
-    Plan,
+    PlanData,
     Repeat,
     Segment,
     Segments,
@@ -307,7 +307,7 @@ _END: Final = End()
 class Machine:
     """The machine of one plan. The points of a branch are made when its first instance begins."""
 
-    def __init__(self, plan: Plan, nesting: Nesting | None = None) -> None:
+    def __init__(self, plan: PlanData, nesting: Nesting | None = None) -> None:
         self.plan = plan
         self.nesting = nesting or nesting_of(plan)
         self._first: dict[BranchId, Point | None] = {}

@@ -21,8 +21,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
+from pastalang.plan.branches import ROOT, Instance, LockStep
 from pastalang.plan.machine import Items
-from pastalang.plan.plan import ROOT, Instance, LockStep, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.run_log import Drew, Event, Fed, InstanceLog, RunLog, Skipped, Started, Waited, needed
 
 if TYPE_CHECKING:

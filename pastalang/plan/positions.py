@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from pastalang.limits import MAX_THREAD_ROOMS
-from pastalang.plan.plan import Overrun
+from pastalang.plan.branches import Overrun
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from pastalang.graphs import find_cycle
-from pastalang.plan.dependencies import Piece, pieces_of
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     WHOLE,
     Address,
@@ -26,7 +25,6 @@ from pastalang.plan.plan import (
     Overrun,
     Place,
     Placement,
-    Plan,
     Release,
     Repeat,
     Seen,
@@ -35,6 +33,8 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.dependencies import Piece, pieces_of
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import forked_by, joins_of, origins_of, synced_in, visit, walk, walk_plan
 from pastalang.plan.token_bounds import max_tokens_of
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     Arm,
     BranchId,
@@ -23,7 +22,7 @@ from pastalang.plan.plan import (
     ItemNumber,
     Join,
     Place,
-    Plan,
+    PlanData,
     Repeat,
     Segment,
     Segments,
@@ -31,6 +30,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
 from pastalang.plan.positions import thread_rooms
 from pastalang.plan.run_log import Drawn, RunLog, log_of
 from pastalang.plan.token_bounds import (
@@ -61,12 +61,12 @@ class Totals:
 _NONE = Totals(NOTHING, NOTHING, NOTHING)
 
 
-def totals_of(plan: Plan, lengths: Lengths) -> Totals:
+def totals_of(plan: PlanData, lengths: Lengths) -> Totals:
     return _Sum(plan, lengths).branch(ROOT)
 
 
 class _Sum:
-    def __init__(self, plan: Plan, lengths: Lengths) -> None:
+    def __init__(self, plan: PlanData, lengths: Lengths) -> None:
         self._plan = plan
         self._lengths = lengths
         self._overrun = plan.branch(ROOT).overrun  # of the branch being summed up
@@ -150,22 +150,22 @@ def _wider(one: Range, other: Range) -> Range:
     return Range(min(one.low, other.low), max(one.high, other.high))
 
 
-def _turns(plan: Plan) -> list[TurnStart]:
+def _turns(plan: PlanData) -> list[TurnStart]:
     return [segment for branch in plan.branches for segment in branch.segments if isinstance(segment, TurnStart)]
 
 
-def shortest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> RunLog:
+def shortest_run(plan: PlanData, lengths: Lengths, *, most_items: int) -> RunLog:
     return log_of(plan, _Extreme(plan, lengths, most_items, is_long=False))
 
 
-def longest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> RunLog:
+def longest_run(plan: PlanData, lengths: Lengths, *, most_items: int) -> RunLog:
     return log_of(plan, _Extreme(plan, lengths, most_items, is_long=True))
 
 
 class _Extreme:
     """Decides everything as short or as long as possible."""
 
-    def __init__(self, plan: Plan, lengths: Lengths, most_items: int, *, is_long: bool) -> None:
+    def __init__(self, plan: PlanData, lengths: Lengths, most_items: int, *, is_long: bool) -> None:
         self._lengths = lengths
         self._most_items = most_items
         self._is_long = is_long

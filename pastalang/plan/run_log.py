@@ -11,8 +11,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, assert_never
 
+from pastalang.plan.branches import ROOT, BranchId, Each, Fork, Hole, Instance, PlanData, Repeat
 from pastalang.plan.machine import Awaited, Cursor, Draw, End, Feed, Machine, Start, Wait
-from pastalang.plan.plan import ROOT, BranchId, Each, Fork, Hole, Instance, Plan, Repeat
 from pastalang.plan.positions import after_each, after_fork
 from pastalang.plan.structure import walk_plan
 
@@ -86,7 +86,7 @@ class RunLog:
     kept: int = 0
 
 
-def needed(plan: Plan, run: RunLog) -> dict[Instance, InstanceLog]:
+def needed(plan: PlanData, run: RunLog) -> dict[Instance, InstanceLog]:
     """The log without the text that no draw sees: in a branch that nobody waits for, all after its last draw or start.
 
     It is never fed. The branch still waits for the branches that it joins there, and their memory is held until then.
@@ -120,7 +120,7 @@ def _without_tail(log: InstanceLog) -> InstanceLog:
     return InstanceLog((*events[:end], *waits), log.confirmed)
 
 
-def _seen_in_lock_step(plan: Plan) -> set[BranchId]:
+def _seen_in_lock_step(plan: PlanData) -> set[BranchId]:
     """All values of a group but its last."""
     steps = [(branch.id, branch.lockstep) for branch in plan.branches if branch.lockstep is not None]
     last: dict[int, int] = {}
@@ -185,7 +185,7 @@ class Answers(Protocol):
         ...
 
 
-def log_of(plan: Plan, answers: Answers, *, chunk: int | None = None, kept: int = 0) -> RunLog:
+def log_of(plan: PlanData, answers: Answers, *, chunk: int | None = None, kept: int = 0) -> RunLog:
     """The log of the run that is answered so."""
     writer = _Writer(Machine(plan), answers)
     return RunLog(writer.write(), chunk, kept)

@@ -18,7 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, NewType, Union, get_args, get_origin, get_type_hints
 
 from pastalang.limits import MAX_BRANCHES, MAX_HOLE_TOKENS, MAX_PLAN_NESTING
-from pastalang.plan import plan as plans
+from pastalang.plan import branches
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.verify import breaches
@@ -30,7 +30,8 @@ VERSION: Final = 1
 MAX_RESERVE: Final = MAX_BRANCHES * MAX_HOLE_TOKENS
 
 _RECORDS: Final[tuple[type, ...]] = (
-    *(found for found in vars(plans).values() if isinstance(found, type) and found.__module__ == plans.__name__),
+    *(found for found in vars(branches).values() if isinstance(found, type) and found.__module__ == branches.__name__),
+    Plan,
     *(found for found in vars(types).values() if isinstance(found, type) and found.__module__ == types.__name__),
     *(program.Input, program.ListOf, program.RecordOf, program.OneOf, program.InputKind),
     *(program.Role, program.History, Span),
@@ -42,7 +43,7 @@ class UnreadablePlan(ValueError):
     """The text is not a plan of this version, or the plan breaks the rules."""
 
 
-def to_json(plan: plans.Plan) -> str:
+def to_json(plan: Plan) -> str:
     """The plan as JSON, with a line for each branch, so that line-based tools can compare plans."""
     record = encode(plan)
     branches = record.pop("branches")
@@ -51,7 +52,7 @@ def to_json(plan: plans.Plan) -> str:
     return f'{head[:-2]},\n "branches": [\n  {lines}\n ]\n}}\n'
 
 
-def from_json(text: str) -> plans.Plan:
+def from_json(text: str) -> Plan:
     try:
         check_nesting(text, MAX_PLAN_NESTING)
         found = decode(json.loads(text, parse_constant=_refuse))
@@ -61,7 +62,7 @@ def from_json(text: str) -> plans.Plan:
         raise UnreadablePlan("this is not a plan: one of its decimals is not a number") from error
     except ValueError as error:
         raise UnreadablePlan(f"this is not a plan: {error}") from error
-    if not isinstance(found, plans.Plan):
+    if not isinstance(found, Plan):
         kind = f"a {type(found).__name__}" if is_dataclass(found) else "JSON of another kind"
         raise UnreadablePlan(f"this is {kind}, not a plan")
     if found.version != VERSION:
@@ -160,7 +161,7 @@ def _enums() -> Mapping[str, type[enum.Enum]]:
     return {kind.__name__: kind for kind in _RECORDS if issubclass(kind, enum.Enum)}
 
 
-def _check(plan: plans.Plan) -> None:
+def _check(plan: Plan) -> None:
     try:
         too_many = next(_numbers_out_of_bounds(plan), None)
         if too_many is not None:
@@ -172,15 +173,15 @@ def _check(plan: plans.Plan) -> None:
         raise UnreadablePlan(f"this plan breaks a rule ({broken[0]}): {broken[1]}")
 
 
-def _numbers_out_of_bounds(plan: plans.Plan) -> Iterator[str]:
+def _numbers_out_of_bounds(plan: Plan) -> Iterator[str]:
     """Numbers that no program can ask for. With them, forecasts and runs would take forever."""
     for _, _, segment in walk_plan(plan):
         match segment:
-            case plans.Hole(field=field, max_tokens=most) if not 0 < most <= MAX_HOLE_TOKENS:
+            case branches.Hole(field=field, max_tokens=most) if not 0 < most <= MAX_HOLE_TOKENS:
                 yield f"`{field}` may take {most:,} tokens; the limits are 1 and {MAX_HOLE_TOKENS:,}"
-            case plans.Repeat(field=field, minimum=least, maximum=most) if not 0 <= least <= most <= MAX_BRANCHES:
+            case branches.Repeat(field=field, minimum=least, maximum=most) if not 0 <= least <= most <= MAX_BRANCHES:
                 yield f"`{field}` may have {least:,} to {most:,} items; the limits are 0 and {MAX_BRANCHES:,}"
-            case plans.Each(maximum=most) if not 0 <= most <= MAX_BRANCHES:
+            case branches.Each(maximum=most) if not 0 <= most <= MAX_BRANCHES:
                 yield f"a fork may have {most:,} items; the limits are 0 and {MAX_BRANCHES:,}"
     for number, branch in enumerate(plan.branches):
         if branch.id != number or (branch.parent is not None and not 0 <= branch.parent < number):

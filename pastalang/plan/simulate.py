@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
+from pastalang.plan.branches import ROOT, Instance, Overrun, PlanData
 from pastalang.plan.liveness import Liveness
-from pastalang.plan.plan import ROOT, Instance, Overrun, Plan
 from pastalang.plan.positions import after_join
 from pastalang.plan.run_log import Drew, Event, Fed, InstanceLog, RunLog, Skipped, Started, Waited, needed
 
@@ -38,7 +38,7 @@ class Simulated:
 Allows: TypeAlias = Callable[[Instance], bool]
 
 
-def simulate(plan: Plan, run: RunLog, *, keep_views: bool = False) -> Simulated:
+def simulate(plan: PlanData, run: RunLog, *, keep_views: bool = False) -> Simulated:
     """Under the schedule that never waits without need."""
     simulator = Simulator(plan, run, keep_views=keep_views)
     while not simulator.is_over:
@@ -120,7 +120,7 @@ class _InstanceState:
 class Simulator:
     """Call `step` until `is_over`; `allows` says which instances may take part in a step."""
 
-    def __init__(self, plan: Plan, run: RunLog, *, keep_views: bool = False) -> None:
+    def __init__(self, plan: PlanData, run: RunLog, *, keep_views: bool = False) -> None:
         self._plan = plan
         self._work = needed(plan, run)
         self._chunk = run.chunk
@@ -294,7 +294,7 @@ class _LockStepGroup:
         return self.members[self.index + 1 :]
 
 
-def _groups_of(plan: Plan, instances: Iterable[Instance]) -> dict[Instance, _LockStepGroup]:
+def _groups_of(plan: PlanData, instances: Iterable[Instance]) -> dict[Instance, _LockStepGroup]:
     found: dict[tuple[int, tuple[int, ...]], list[tuple[int, Instance]]] = {}
     for instance in instances:
         lockstep = plan.branch(instance.branch).lockstep

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     Address,
     Arm,
@@ -18,7 +18,7 @@ from pastalang.plan.plan import (
     Hole,
     ItemNumber,
     Join,
-    Plan,
+    PlanData,
     Repeat,
     Segment,
     Segments,
@@ -94,7 +94,7 @@ def measure(
     return sum(map(size, segments))
 
 
-def fields_of(plan: Plan) -> Iterator[tuple[Branch, Address, Hole | Choose | Repeat]]:
+def fields_of(plan: PlanData) -> Iterator[tuple[Branch, Address, Hole | Choose | Repeat]]:
     """Every value, choice and list of the plan."""
     for branch, address, segment in walk_plan(plan):
         if isinstance(segment, Hole | Choose | Repeat):
@@ -106,7 +106,7 @@ def leads_of(segment: Segment) -> tuple[Text | ItemNumber, ...]:
     return (*segment.first, *segment.between) if isinstance(segment, Repeat) else ()
 
 
-def walk_plan(plan: Plan) -> Iterator[tuple[Branch, Address, Segment]]:
+def walk_plan(plan: PlanData) -> Iterator[tuple[Branch, Address, Segment]]:
     for branch in plan.branches:
         for address, segment in walk(branch.segments):
             yield branch, address, segment
@@ -173,7 +173,7 @@ class Nesting:
     common: dict[tuple[BranchId, Address, BranchId], int]  # (joiner, its join, joined): loops around both
 
 
-def nesting_of(plan: Plan) -> Nesting:
+def nesting_of(plan: PlanData) -> Nesting:
     segments = {branch.id: branch.segments for branch in plan.branches}
     origins = origins_of(segments)
     loops: dict[BranchId, tuple[Loop, ...]] = {ROOT: ()}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from pastalang.plan.plan import Arm, BranchId, Each, Fork, Hole, ItemNumber, Overrun, Repeat, Segment, Text
+from pastalang.plan.branches import Arm, BranchId, Each, Fork, Hole, ItemNumber, Overrun, Repeat, Segment, Text
 from pastalang.plan.positions import thread_rooms
 from pastalang.plan.structure import measure
 from pastalang.program import types as t

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from pastalang.plan.plan import ROOT, WHOLE, Address, BranchId, Seen, Segments
+from pastalang.plan.branches import ROOT, WHOLE, Address, BranchId, Seen, Segments
 from pastalang.plan.structure import Origin, joins_of
 
 View: TypeAlias = dict[BranchId, Address]

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pastalang.plan.plan import Form, Plan, Value
-from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, draws_averaged
+from pastalang.plan.branches import Form, Value
+from pastalang.plan.plan import Plan
+from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer
@@ -265,7 +266,7 @@ class _LayoutBuilder:
                 None if details is None else tuple(details.masked_probability),
                 None if details is None else _options(details),
                 self._quotations(field, branch, value.exact),
-                draws_averaged(field, dict(self._request.plan.types)),
+                field.draws_averaged(dict(self._request.plan.types)),
             ),
         )
         if not self._is_part(field.path):

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.plan.plan import Form
-from pastalang.program import types as t
 from pastalang.program.types import OnTruncated
-from pastalang.program.visit import arms_of
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.values.describe import counted
-from pastalang.values.lengths import closed_texts
 from pastalang.values.paths import place_in_answer, place_of
 
-if TYPE_CHECKING:
-    from pastalang.runtime.scheduler.transcript import Field
-
-_TEXTS: Final = (t.String, t.Regex, t.Verbatim, t.Array, t.Tuple, t.Map, t.Object, t.Schema, t.Anything)
 _SHOWN: Final = 400  # characters of a value in a repr
 
 
@@ -116,14 +108,6 @@ class Truncation:
 
     def __str__(self) -> str:
         return f"{self.where} ({counted(self.limit, self.unit)})"
-
-
-def draws_averaged(field: Field, types: Mapping[str, t.Type]) -> int:
-    """The number of draws over which the confidence of a field is a mean: 1 for a value that counts as a whole."""
-    if not any(isinstance(arm, _TEXTS) for arm in arms_of(field.type, types)):
-        return 1
-    is_option = field.text in closed_texts(field.type, types, quoted=field.form is Form.JSON)
-    return 1 if is_option else max(1, field.decoding.draws)
 
 
 def shown_confidence(confidence: float) -> str:

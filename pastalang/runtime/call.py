@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypedDict, TypeVar
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.plan.plan import Mode, Placement, Plan
+from pastalang.plan.branches import Mode, Placement
+from pastalang.plan.plan import Plan
 from pastalang.program.program import Program, Template
 from pastalang.program.types import ON_TRUNCATED, SAMPLING_BOUNDS, Drafts, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Never, TypeVar, Unpack, overload
 
 from pastalang.failures import PastaError
-from pastalang.plan.plan import Mode, Overrun, Placement, Plan
+from pastalang.plan.branches import Mode, Overrun, Placement
+from pastalang.plan.plan import Plan
 from pastalang.program.types import Drafts, OnTruncated, Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pastalang.plan.plan import Form, Hole
+from pastalang.plan.branches import Form, Hole
 from pastalang.program.types import String
 from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.runtime.scheduler.transcript import (

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pastalang.compiler import load
+from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Overrun, Placement, Plan
+from pastalang.plan.plan import Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.call import options_of, template_of

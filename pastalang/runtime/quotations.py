@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pastalang.plan.plan import Each, Hole, Plan, Repeat
+from pastalang.plan.branches import Each, Hole, Repeat
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import Nesting, visit, walk_plan
 from pastalang.program import types as t
 from pastalang.program.visit import parts_of_value

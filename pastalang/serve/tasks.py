@@ -12,8 +12,9 @@ from typing import Any, Final
 from pastalang.failures import PastaError, ProgramError
 from pastalang.interop import from_schema
 from pastalang.limits import MAX_FILE_BYTES
+from pastalang.plan.branches import Text
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Plan, Text
+from pastalang.plan.plan import Plan
 from pastalang.plan.verify import verify
 from pastalang.program import types as t
 from pastalang.program.pieces import Hole, InputValue

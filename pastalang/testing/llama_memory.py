@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from pastalang.plan.plan import Placement
+from pastalang.plan.branches import Placement
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.carried import Carried
 from pastalang.runtime.models.sequences import Change, Remove, Sequences

@@ -13,8 +13,9 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from pastalang.plan.branches import ROOT, Choose, Each, Hole, InputText, Instance, Place, Repeat, Text, TurnStart
 from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
-from pastalang.plan.plan import ROOT, Choose, Each, Hole, InputText, Instance, Place, Plan, Repeat, Text, TurnStart
+from pastalang.plan.plan import Plan
 from pastalang.plan.run_log import Drawn, Fed, RunLog, log_of
 from pastalang.plan.simulate import Simulated, Simulator
 from pastalang.plan.token_bounds import decision_draws, draws_of

@@ -14,11 +14,12 @@ import networkx
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.failures import InputError
+from pastalang.plan.branches import ROOT, BranchId, Choose, Form, Hole, Instance, Repeat
 from pastalang.plan.build import build_plan
-from pastalang.plan.dependencies import Piece, dependency_graph, end_of_repeat
-from pastalang.plan.plan import ROOT, BranchId, Choose, Form, Hole, Instance, Plan, Repeat
+from pastalang.plan.dependencies import dependency_graph, end_of
+from pastalang.plan.plan import Plan
 from pastalang.plan.simulate import Simulated
-from pastalang.plan.structure import origins_of, walk_plan
+from pastalang.plan.structure import fields_of, origins_of
 from pastalang.program.program import Program
 from pastalang.values.paths import MAIN, WHOLE, place_in_answer, place_of, places_around
 
@@ -36,7 +37,7 @@ def sees(program: Program | Plan, value: str, other: str) -> bool:
     names = _Names(plan)
     seen, wanted = names.find(other), names.find(value)
     needs = _with_earlier_items(plan, dependency_graph(plan)).pred
-    return any(not seen.isdisjoint(_before(piece, needs) | _in_lock_step(plan, piece)) for piece in wanted)
+    return any(not seen.isdisjoint(_before(name, needs) | _in_lock_step(plan, name)) for name in wanted)
 
 
 def sees_all(program: Program | Plan, value: str, other: str) -> bool:
@@ -49,7 +50,7 @@ def sees_all(program: Program | Plan, value: str, other: str) -> bool:
     names = _Names(plan)
     seen, wanted = names.find(other), names.find(value)
     needs = dependency_graph(plan).pred
-    return all(seen <= _before(piece, needs) for piece in wanted)
+    return all(seen <= _before(name, needs) for name in wanted)
 
 
 def named_views(plan: Plan, executed: Simulated) -> dict[tuple[str, int], dict[str, int]]:
@@ -84,19 +85,19 @@ def _plan_of(program: Program | Plan) -> Plan:
 
 
 class _Names:
-    """What the model writes under each name."""
+    """What the model writes under each name, as nodes of the graph."""
 
     def __init__(self, plan: Plan) -> None:
-        self._fields: dict[str, set[Piece]] = {}
-        self._blocks: dict[str, set[Piece]] = {}
+        self._fields: dict[str, set[str]] = {}
+        self._blocks: dict[str, set[str]] = {}
         outer = _outer_branches(plan)
-        for branch, field, pieces, is_thought in _drawn(plan):
+        for branch, field, nodes, is_thought in _drawn(plan):
             whole = () if is_thought else (WHOLE,)
-            _add(self._fields, (*whole, *places_around(field)), pieces)
+            _add(self._fields, (*whole, *places_around(field)), nodes)
             names = (place_in_answer(plan.branch(id).name, ()) for id in outer[branch] if id != ROOT)
-            _add(self._blocks, (MAIN,) if branch == ROOT else names, pieces)
+            _add(self._blocks, (MAIN,) if branch == ROOT else names, nodes)
 
-    def find(self, name: str) -> set[Piece]:
+    def find(self, name: str) -> set[str]:
         """A branch has the name of its first field. Where it holds others too, the name still means the field."""
         found = self._fields.get(name) or self._blocks.get(name)
         if found is None:
@@ -117,23 +118,22 @@ class _Names:
         return f"the model writes nothing with the name `{name}`{advice} It writes {listed}"
 
 
-def _add(found: dict[str, set[Piece]], names: Iterable[str], pieces: Collection[Piece]) -> None:
+def _add(found: dict[str, set[str]], names: Iterable[str], nodes: Collection[str]) -> None:
     for name in names:
-        found.setdefault(name, set()).update(pieces)
+        found.setdefault(name, set()).update(nodes)
 
 
-def _drawn(plan: Plan) -> Iterator[tuple[BranchId, str, tuple[Piece, ...], bool]]:
-    """Every value, choice and list that the model decides, with its pieces, and whether it is a thought."""
-    for branch, address, segment in walk_plan(plan):
-        piece = Piece(branch.id, address)
+def _drawn(plan: Plan) -> Iterator[tuple[BranchId, str, tuple[str, ...], bool]]:
+    """Every value, choice and list that the model decides, with its nodes, and whether it is a thought."""
+    for branch, _, segment in fields_of(plan):
         match segment:
             case Hole(field=field, form=form):
-                yield branch.id, field, (piece,), form is Form.THOUGHT
+                yield branch.id, field, (field,), form is Form.THOUGHT
             case Choose(field=field):
-                yield branch.id, field, (piece,), False
-            case Repeat(field=field, over=None) as repeat if repeat.minimum < repeat.maximum:
-                end = Piece(branch.id, end_of_repeat(address))  # after the only item of a list its end is forced
-                yield branch.id, field, (piece, end) if repeat.maximum > 1 else (piece,), False
+                yield branch.id, field, (field,), False
+            case Repeat(field=field, over=None) if segment.minimum < segment.maximum:
+                # after the only item of a list its end is forced
+                yield branch.id, field, (field, end_of(segment)) if segment.maximum > 1 else (field,), False
             case _:
                 pass
 
@@ -149,18 +149,18 @@ def _outer_branches(plan: Plan) -> dict[BranchId, tuple[BranchId, ...]]:
 
 
 def _with_earlier_items(plan: Plan, graph: networkx.DiGraph) -> networkx.DiGraph:
-    """The pieces of a list are those of any item, so it also needs the item before."""
-    for branch, address, segment in walk_plan(plan):
+    """The fields of a list are those of any item, so it also needs the item before."""
+    graph = graph.copy()
+    for _, _, segment in fields_of(plan):
         if isinstance(segment, Repeat) and segment.maximum > 1:
-            end = Piece(branch.id, end_of_repeat(address))
-            graph.add_edges_from((before, Piece(branch.id, address)) for before in list(graph.pred[end]))
+            graph.add_edges_from((before, segment.field) for before in list(graph.pred[end_of(segment)]))
     return graph
 
 
-def _before(piece: Piece, needs: Mapping[Piece, Collection[Piece]]) -> set[Piece]:
+def _before(name: str, needs: Mapping[str, Collection[str]]) -> set[str]:
     """Everything that is written before it. In a list, that may be itself in an earlier item."""
-    found: set[Piece] = set()
-    waiting = list(needs[piece])
+    found: set[str] = set()
+    waiting = list(needs[name])
     while waiting:
         before = waiting.pop()
         if before not in found:
@@ -169,10 +169,10 @@ def _before(piece: Piece, needs: Mapping[Piece, Collection[Piece]]) -> set[Piece
     return found
 
 
-def _in_lock_step(plan: Plan, piece: Piece) -> set[Piece]:
+def _in_lock_step(plan: Plan, name: str) -> set[str]:
     """The values of its group before it, whose beginnings it sees. Each of them is the only segment of its branch."""
-    own = plan.branch(piece.branch).lockstep
+    steps = {segment.field: branch.lockstep for branch, _, segment in fields_of(plan) if branch.lockstep is not None}
+    own = steps.get(name)
     if own is None:
         return set()
-    steps = ((branch.id, branch.lockstep) for branch in plan.branches if branch.lockstep is not None)
-    return {Piece(id, (0,)) for id, step in steps if step.group == own.group and step.index < own.index}
+    return {other for other, step in steps.items() if step.group == own.group and step.index < own.index}

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
+from pastalang.plan.branches import Mode, Overrun
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.plan import Plan
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, JsonBody, ListOf, Message, Program, Role, Template, TextBody

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pastalang.plan.plan import Arm, Each, Form, Hole, Plan
+from pastalang.plan.branches import Arm, Each, Form, Hole
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow

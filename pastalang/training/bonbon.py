@@ -24,7 +24,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pastalang.failures import PastaError
-from pastalang.plan.plan import THREAD, Mode, Plan
+from pastalang.plan.branches import THREAD, Mode
+from pastalang.plan.plan import Plan
 from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.constraints.tagged_text import Begin, Reading, reader_of
 from pastalang.runtime.constraints.vocabulary import vocabulary_of

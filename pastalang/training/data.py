@@ -15,7 +15,8 @@ from typing import Any
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.failures import InputError
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.branches import Mode
+from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, OneOf, Program
 from pastalang.runtime.inputs import bind_inputs

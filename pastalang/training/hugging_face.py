@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.program.program import Program
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
 from pastalang.training.batches import Batch, collate, pack, tokens_of

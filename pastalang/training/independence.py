@@ -26,8 +26,9 @@ import torch
 from numpy.typing import NDArray
 
 from pastalang.failures import PastaError
+from pastalang.plan.branches import WHOLE, BranchId, Form, Hole, Mode
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import WHOLE, BranchId, Form, Hole, Mode, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import fields_of, joins_of
 from pastalang.plan.views import joined_view
 from pastalang.plan.waits import ITEM, Pattern, Wait, name_of, possible_waits, with_waits, written

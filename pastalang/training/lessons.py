@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pastalang.failures import PastaError
+from pastalang.plan.branches import Hole, Mode, Overrun
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Hole, Mode, Overrun, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan

@@ -23,7 +23,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from pastalang.plan.plan import Hole, Mode, Overrun, Plan
+from pastalang.plan.branches import Hole, Mode, Overrun
+from pastalang.plan.plan import Plan
 from pastalang.plan.serialise import fingerprint
 from pastalang.plan.structure import walk
 from pastalang.program.program import Program

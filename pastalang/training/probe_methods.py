@@ -28,7 +28,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.branches import Mode
+from pastalang.plan.plan import Plan
 from pastalang.program.program import Program
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.masks import layer_windows

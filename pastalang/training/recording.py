@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.failures import InputError
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.answer import answers_of
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.binding.bound_plan import BoundPlan

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 
 
 class TrainingMode(StrEnum):

@@ -5,8 +5,8 @@ A token is the one that the tokenizer would write, given the value and the text 
 
 from __future__ import annotations
 
+from pastalang.plan.branches import THREAD, Arm, Form, Hole
 from pastalang.plan.machine import Closing, Opening
-from pastalang.plan.plan import THREAD, Arm, Form, Hole
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import allows, tokens_of

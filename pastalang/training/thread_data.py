@@ -26,7 +26,8 @@ from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 from pastalang.compiler import compile
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.branches import Mode
+from pastalang.plan.plan import Plan
 from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from pastalang.failures import PastaError
-from pastalang.plan.plan import THREAD, Plan
+from pastalang.plan.branches import THREAD
+from pastalang.plan.plan import Plan
 from pastalang.program.types import AutoPolicy, Drafts, Sampling
 from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.constraints.tagged_text import Begin, Reading, Tag, reader_of

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from pastalang.compiler import compile
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, JsonBody, Message, Program, Role, Template, TextBody

@@ -16,7 +16,7 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.errors import BadData

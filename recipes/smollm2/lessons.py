@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from pastalang.compiler import compile
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow
 from pastalang.training.lessons import Lesson, Recorder, planner

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import torch
 
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.models.adapters import read_adapter, write_adapter
 from pastalang.runtime.models.loading import default_device, load_tokenizer, load_weights, place_of
 from pastalang.runtime.models.source import ADAPTER_WEIGHTS, HUB_NAMES, fingerprint_of_file

@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 from transformers import AutoTokenizer
 
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.batches import PackedBatches
 from pastalang.training.errors import BadData

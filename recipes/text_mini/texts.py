@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.row_files import read_text, scan_rows

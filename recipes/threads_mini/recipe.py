@@ -20,7 +20,7 @@ import torch
 from transformers import AutoTokenizer
 
 import pastalang
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.batches import Batch
 from pastalang.training.fine_tune import Job, fine_tune

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from pastalang import NotExpressible
 from pastalang.check.built_in_types import document_problem
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.grammar_guide import GrammarGuide

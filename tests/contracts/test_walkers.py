@@ -27,7 +27,7 @@ def enters_lists(path: Path) -> bool:
     imported = {
         name.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "pastalang.plan.plan"
+        if isinstance(node, ast.ImportFrom) and node.module == "pastalang.plan.branches"
         for name in node.names
     }
     return "Repeat" in imported and any(

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 import pastalang
 from examples.models import JOBS
 from pastalang import Plan
-from pastalang.plan.plan import Hole, Repeat
+from pastalang.plan.branches import Hole, Repeat
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.question import program_for
 from pastalang.testing.byte_tokenizer import byte_tokenizer

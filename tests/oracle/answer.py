@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pastalang import Plan
-from pastalang.plan.plan import Address, BranchId, Form, Hole, Value
+from pastalang.plan.branches import Address, BranchId, Form, Hole, Value
 from pastalang.values.fit import read, to_python
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.json import Place as Span

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pastalang.plan.plan import Branch, BranchId, Choose, Each, Fork, Hole, Join, Overrun, Repeat, Segment
+from pastalang.plan.branches import Branch, BranchId, Choose, Each, Fork, Hole, Join, Overrun, Repeat, Segment
 from tests.oracle.answer import Field, Loop, LoopItems, Written, same_items
 from tests.oracle.token import Path, Token, extended
 

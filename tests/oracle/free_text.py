@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from pastalang.limits import MAX_TAG_CHARS, MAX_THREAD_ROOMS, MAX_THREADS
-from pastalang.plan.plan import Address, Form, Hole
+from pastalang.plan.branches import Address, Form, Hole
 from pastalang.program.types import AutoPolicy, String
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of

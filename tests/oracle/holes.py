@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang import Plan, Sampling
-from pastalang.plan.plan import Form, Hole
+from pastalang.plan.branches import Form, Hole
 from pastalang.program import types as t
 from pastalang.program.visit import arms_of
 from pastalang.runtime.binding.bound_plan import MakeGuide

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pastalang import Problem
-from pastalang.plan.plan import Form, Placement
+from pastalang.plan.branches import Form, Placement
 from pastalang.program import types as t
 from pastalang.program.visit import arms_of
 from pastalang.runtime.binding.spaced import leading_space_of, opening_quote

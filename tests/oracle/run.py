@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Hole, Join, Place, TurnStart
+from pastalang.plan.branches import ROOT, Address, BranchId, Each, Fork, Form, Hole, Join, Place, TurnStart
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.binding.chat import Turn, turns_of
 from tests.oracle.answer import Loop, LoopItems, WrittenBranch, WrittenLoop, same_items

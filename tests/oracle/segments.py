@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, assert_never
 
-from pastalang.plan import plan as p
-from pastalang.plan.plan import Address, Form, Segment
+from pastalang.plan import branches as p
+from pastalang.plan.branches import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.values.fit import read, to_plain

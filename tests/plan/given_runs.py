@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pastalang import Plan
+from pastalang.plan.branches import Choose, Each, Hole, Instance, Place, Repeat
 from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
-from pastalang.plan.plan import Choose, Each, Hole, Instance, Place, Repeat
 from pastalang.plan.run_log import Drawn, Drew, Fed, InstanceLog, RunLog, log_of
 from pastalang.plan.simulate import Simulated
 

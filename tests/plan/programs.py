@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pastalang import Mode, Plan, Program, build_plan
-from pastalang.plan.plan import Branch, Overrun, Placement
+from pastalang.plan.branches import Branch, Overrun, Placement
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import (

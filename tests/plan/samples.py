@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from pastalang import Mode, Plan, Sampling
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     WHOLE,
     Arm,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang import Plan
-from pastalang.plan.plan import ROOT, BranchId, Choose, Each, Fork, Hole, Instance, Repeat, Segment
+from pastalang.plan.branches import ROOT, BranchId, Choose, Each, Fork, Hole, Instance, Repeat, Segment
 from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.token_bounds import decision_draws
 from tests.plan.given_runs import Chosen, Decision, Items, Outcome, Outcomes, given_run

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from pastalang import Mode
-from pastalang.plan.plan import ROOT, WHOLE, Choose, Each, Fork, Hole, Join, Place, Release, Repeat, Seen, Text, TurnEnd
+from pastalang.plan.branches import (
+    ROOT,
+    WHOLE,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    Join,
+    Place,
+    Release,
+    Repeat,
+    Seen,
+    Text,
+    TurnEnd,
+)
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from tests.plan.programs import (

@@ -11,7 +11,7 @@ from itertools import combinations
 import pytest
 
 from pastalang import Mode, Plan
-from pastalang.plan.plan import Instance
+from pastalang.plan.branches import Instance
 from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulated, Simulator, simulate
 from pastalang.program import types as t

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pastalang import Mode, Plan
+from pastalang.plan.branches import ROOT, Choose, Each, Fork, Hole, Instance, Place, Repeat, Text, TurnStart
 from pastalang.plan.machine import (
     GO_ON,
     STOP,
@@ -24,7 +25,6 @@ from pastalang.plan.machine import (
     Start,
     Wait,
 )
-from pastalang.plan.plan import ROOT, Choose, Each, Fork, Hole, Instance, Place, Repeat, Text, TurnStart
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from tests.plan.programs import (

@@ -7,8 +7,8 @@ import pytest
 import pastalang
 from benchmarks.plan_sizes import GOAL, sizes
 from pastalang import Mode, Plan
+from pastalang.plan.branches import Hole, Repeat
 from pastalang.plan.chosen_limits import limit_notes
-from pastalang.plan.plan import Hole, Repeat
 from pastalang.plan.structure import walk_plan
 
 

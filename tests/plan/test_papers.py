@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pastalang import Mode, Plan
+from pastalang.plan.branches import Instance, Overrun, Placement, Release
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Instance, Overrun, Placement, Release
 from pastalang.plan.positions import after_fork, after_join, tokens_left
 from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.serialise import from_json, to_json

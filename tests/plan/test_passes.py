@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pastalang import Mode, Plan
+from pastalang.plan.branches import Instance, Overrun
 from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Instance, Overrun
 from pastalang.plan.run_log import Drawn
 from pastalang.plan.simulate import simulate
 from pastalang.program import types as t

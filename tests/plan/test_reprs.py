@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pastalang
 from pastalang import Mode, Plan
+from pastalang.plan.branches import Fork
 from pastalang.plan.draw.svg import draw_svg
-from pastalang.plan.plan import Fork
 from pastalang.program import types as t
 from tests.plan.programs import field, hole, json_body, plan_of, text, text_body
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang import Plan
-from pastalang.plan.plan import Instance
+from pastalang.plan.branches import Instance
 from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulator, simulate
 from tests.plan.given_runs import Outcomes, given_run

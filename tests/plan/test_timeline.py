@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from pastalang import Mode, Plan, build_plan, load
+from pastalang.plan.branches import BranchId
 from pastalang.plan.draw.figures import busiest
 from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import BranchId
 from tests.plan import samples
 from tests.plan.slowest import slowest_run
 

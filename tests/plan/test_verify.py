@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pastalang import Mode, Plan
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     THREAD,
     WHOLE,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang import Sampling, build_plan
-from pastalang.plan.plan import Overrun
+from pastalang.plan.branches import Overrun
 from tests.properties.cases import SEEDS, TEXTS, Case, inputs_for, planned, samplings
 from tests.properties.models import FAMILIES, TAGS, Hashes, Kind
 from tests.properties.sources import compiled, sources

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, reject, settings
 from hypothesis import strategies as st
 
 from pastalang import DeadEnd, Mode, Plan, PlanError, Program, Sampling, build_plan
-from pastalang.plan.plan import Overrun, Placement
+from pastalang.plan.branches import Overrun, Placement
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.testing.strategies import programs
 from pastalang.values.schema.split import has_checks

@@ -15,8 +15,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from pastalang import Done, Engine, Failed, Invalid, Mode, Result
+from pastalang.plan.branches import Overrun, Placement
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Overrun, Placement
 from pastalang.plan.simulate import simulate
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.protocol import Model

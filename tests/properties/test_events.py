@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang import Done, Engine, Event, Failed, FieldAgain, FieldDone, FieldStarted, Result, TextDelta
-from pastalang.plan.plan import Hole
+from pastalang.plan.branches import Hole
 from pastalang.plan.structure import walk_plan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself
 from pastalang.runtime.constraints.guide import Guide, NoEndingFits, State

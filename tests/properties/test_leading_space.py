@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang import Engine, FieldDone, Mode, Plan, Sampling, TextDelta, build_plan
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.runtime.attention.plain_views import FedToken

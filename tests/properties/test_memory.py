@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang import Mode, Result, Sampling, build_plan
-from pastalang.plan.plan import Overrun
+from pastalang.plan.branches import Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.testing.fakes import FakeModel
 from tests.properties import invariants

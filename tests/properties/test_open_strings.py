@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.grammar_guide import GrammarGuide, GrammarState

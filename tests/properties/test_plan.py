@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang import Mode, Plan, Program, build_plan
-from pastalang.plan.dependencies import Piece, dependency_graph
+from pastalang.plan.branches import WHOLE, Address, BranchId, Join
+from pastalang.plan.dependencies import Piece, pieces_of
 from pastalang.plan.diff import differences
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import WHOLE, Address, BranchId, Join
 from pastalang.plan.serialise import fingerprint, from_json, to_json
 from pastalang.plan.structure import walk
 from pastalang.plan.token_bounds import Lengths
@@ -123,9 +123,11 @@ def test_ten_thousand_plans_runs_and_schedules(data: st.DataObject, plan: Plan) 
 @given(plans())
 @settings(max_examples=20)
 def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) -> None:
-    graph = dependency_graph(plan)
+    pieces, edges = pieces_of(plan)
+    graph = networkx.DiGraph(edges)
+    graph.add_nodes_from(pieces)
     sight = _Sight(plan)
-    for piece in graph:
+    for piece in pieces:
         before = {other for other in networkx.ancestors(graph, piece) if not other.is_end}
         assert before == sight.seen_at(piece), piece
 
@@ -145,7 +147,7 @@ class _Sight:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._pieces: dict[BranchId, list[Piece]] = {}
-        for piece in dependency_graph(plan):
+        for piece in pieces_of(plan)[0]:
             self._pieces.setdefault(piece.branch, []).append(piece)
 
     def seen_at(self, piece: Piece) -> set[Piece]:

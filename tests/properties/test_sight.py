@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang import Mode, Plan
+from pastalang.plan.branches import ROOT, BranchId, Choose, Each, Form, Hole, Instance, Repeat
 from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
-from pastalang.plan.plan import ROOT, BranchId, Choose, Each, Form, Hole, Instance, Repeat
 from pastalang.plan.run_log import Answers, Drawn, RunLog, log_of
 from pastalang.plan.structure import Loop, nesting_of, shared_loops, visit, walk_plan
 from pastalang.plan.token_bounds import decision_draws, draws_of

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang.plan.branches import Mode
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache

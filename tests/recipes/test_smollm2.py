@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer
 
 from pastalang import Engine
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.runtime.models.adapters import merge_adapter, read_adapter
 from pastalang.runtime.models.source import WEIGHTS
 from pastalang.training.batches import collate, logits_of

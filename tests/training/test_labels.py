@@ -16,7 +16,7 @@ import pastalang
 from pastalang import Engine
 from pastalang.bulk.run import RunRefused
 from pastalang.cli.app import build_app
-from pastalang.plan.plan import Mode
+from pastalang.plan.branches import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.training.data import read_checked

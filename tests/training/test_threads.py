@@ -15,8 +15,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import pastalang
 from pastalang import Engine
 from pastalang.errors import WrongMode
+from pastalang.plan.branches import Mode, Overrun
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Overrun
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.models.training_note import check_overrun
 from pastalang.training.errors import BadData, BadRow, Interrupted

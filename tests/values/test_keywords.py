@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pastalang import NotExpressible
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.masks import allows
 from pastalang.runtime.constraints.tokens import Tokens

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 import pastalang
 from pastalang import Engine, NotExpressible, Sampling
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.runtime.constraints.compile import compile_guide

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pastalang.check.built_in_types import document_problem
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import GuideError

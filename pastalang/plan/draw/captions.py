@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from pastalang.plan.plan import InputText, ItemNumber, Text
+from pastalang.plan.branches import InputText, ItemNumber, Text
 from pastalang.program import pieces as p
 from pastalang.program.pieces import For, If, Piece
 from pastalang.values.json import spell

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pastalang.plan.branches import Mode, Placement
 from pastalang.plan.draw.timeline import Bar, Chosen, Copies, Taken, Timeline
 from pastalang.plan.forecast import Forecast
-from pastalang.plan.plan import Mode, Placement
 
 MOST_ITEMS = 16  # of a list, in the run that is simulated
 MODES: Mapping[Mode, str] = {

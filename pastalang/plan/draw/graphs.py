@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pastalang.plan.branches import BranchId, PlanData
 from pastalang.plan.draw.grid import times_of
 from pastalang.plan.draw.shapes import Colour
 from pastalang.plan.draw.text_metrics import printable
 from pastalang.plan.draw.timeline import Forked, Joined, Lane, Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline
-from pastalang.plan.plan import BranchId, Plan
 from pastalang.values.describe import caption
 
 
@@ -47,11 +47,11 @@ def summarise(lane: Lane) -> str:
 LONGEST_DOT_LABEL = 120
 
 
-def draw_dot(plan: Plan) -> str:
+def draw_dot(plan: PlanData) -> str:
     return "\n".join(_dot_lines(plan)) + "\n"
 
 
-def _dot_lines(plan: Plan) -> Iterator[str]:
+def _dot_lines(plan: PlanData) -> Iterator[str]:
     timeline = build_timeline(plan)
     yield f"digraph {_quote(plan.template)} {{"
     yield "  rankdir=LR;"
@@ -80,11 +80,11 @@ LONGEST_MERMAID_LABEL = 80
 PLAIN = frozenset(" .,:()+-*/_·×…")
 
 
-def draw_mermaid(plan: Plan) -> str:
+def draw_mermaid(plan: PlanData) -> str:
     return "\n".join(_mermaid_lines(plan)) + "\n"
 
 
-def _mermaid_lines(plan: Plan) -> Iterator[str]:
+def _mermaid_lines(plan: PlanData) -> Iterator[str]:
     timeline = build_timeline(plan)
     yield "flowchart LR"
     for lane in timeline.lanes:

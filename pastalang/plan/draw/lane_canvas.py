@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from pastalang.plan.branches import BranchId
 from pastalang.plan.draw.grid import SHOWN_COPIES, STACK, Axis, Row, bar_names, bar_words, times_of
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line, Style, place_label
 from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Lane, Looped, Prompt, Timeline
-from pastalang.plan.plan import BranchId
 from pastalang.values.describe import caption, counted
 
 MARGIN = 40.0

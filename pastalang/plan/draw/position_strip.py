@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from pastalang.plan.draw.captions import describe_words
-from pastalang.plan.draw.shapes import Box, Label, Style, place_label
-from pastalang.plan.draw.svg_elements import paint_label, rectangle
-from pastalang.plan.draw.text_metrics import text_width
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     ROOT,
     BranchId,
     Choose,
@@ -22,13 +18,17 @@ from pastalang.plan.plan import (
     ItemNumber,
     Join,
     Overrun,
-    Plan,
+    PlanData,
     Repeat,
     Segments,
     Text,
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.draw.captions import describe_words
+from pastalang.plan.draw.shapes import Box, Label, Style, place_label
+from pastalang.plan.draw.svg_elements import paint_label, rectangle
+from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.structure import walk
 from pastalang.plan.token_bounds import Lengths
 from pastalang.program.program import Role
@@ -69,7 +69,7 @@ def counter_of(lengths: Lengths) -> Count:
     return estimate if encoder is None else lambda text: len(encoder.encode(text))
 
 
-def position_stretches(plan: Plan, count: Count = estimate) -> tuple[Stretch, ...]:
+def position_stretches(plan: PlanData, count: Count = estimate) -> tuple[Stretch, ...]:
     """Along the branch that forks most, from the beginning of the answer."""
     branch = max(plan.branches, key=lambda each: (_forks(each.segments), -each.id))
     walk = _Along(plan, count)
@@ -78,7 +78,7 @@ def position_stretches(plan: Plan, count: Count = estimate) -> tuple[Stretch, ..
 
 
 class _Along:
-    def __init__(self, plan: Plan, count: Count) -> None:
+    def __init__(self, plan: PlanData, count: Count) -> None:
         self.plan = plan
         self.count = count
         self.at = 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from pastalang.plan.branches import PlanData
 from pastalang.plan.draw.figures import MOST_ITEMS, Figure, headline_of
 from pastalang.plan.draw.grid import Axis, Row, make_axis, make_rows, moments_of, room_on_the_right
 from pastalang.plan.draw.lane_canvas import INDENT, MARGIN, LaneCanvas
@@ -30,7 +31,6 @@ from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline import Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import ANY, forecast
-from pastalang.plan.plan import Plan
 from pastalang.plan.token_bounds import Lengths
 
 WIDTH = 1280.0
@@ -38,7 +38,7 @@ STRIP_WORDS = "of the answer: its text leaves gaps (dashed, with their length), 
 LANES = 214.0  # where the first lane begins
 
 
-def draw_svg(plan: Plan, *, lengths: Lengths = ANY) -> str:
+def draw_svg(plan: PlanData, *, lengths: Lengths = ANY) -> str:
     """The plan as one `<svg>` document."""
     timeline = build_timeline(plan)
     layout = lay_out(timeline, width=WIDTH, top=LANES)
@@ -55,7 +55,7 @@ def draw_svg(plan: Plan, *, lengths: Lengths = ANY) -> str:
     return "\n".join([*_opening(plan, bottom + 22), *parts, *legend, "</svg>", ""])
 
 
-def _opening(plan: Plan, height: float) -> Iterator[str]:
+def _opening(plan: PlanData, height: float) -> Iterator[str]:
     size = f'width="{number(WIDTH)}" height="{number(height)}"'
     box = f'viewBox="0 0 {number(WIDTH)} {number(height)}"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} role="img">'
@@ -69,7 +69,7 @@ def _text(text: str, style: Style, left: float, middle: float, room: float = WID
     return [paint_label(label)] if label else []
 
 
-def _head(plan: Plan, headline: tuple[str, tuple[Figure, ...]]) -> Iterator[str]:
+def _head(plan: PlanData, headline: tuple[str, tuple[Figure, ...]]) -> Iterator[str]:
     subtitle, figures = headline
     yield from _text(plan.template, Style.TITLE, MARGIN, 44)
     yield from _text(subtitle, Style.SUBTITLE, MARGIN, 74)

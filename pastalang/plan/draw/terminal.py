@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from textwrap import wrap
 
+from pastalang.plan.branches import PlanData
 from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with
 from pastalang.plan.draw.grid import times_of
 from pastalang.plan.draw.text_metrics import cells_of, fit_columns, printable
 from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
-from pastalang.plan.plan import Plan
 from pastalang.plan.token_bounds import Lengths
 from pastalang.values.describe import caption, counted
 
@@ -21,7 +21,7 @@ MOST_GAPS = 5
 LETTERS = str.maketrans({"█": "#", "▓": "=", "░": "-", "·": ".", "×": "x", "→": ">", "…": "~", "◆": "?"})
 
 
-def draw_text(plan: Plan, *, lengths: Lengths = ANY, width: int = 96, ascii_only: bool = False) -> str:
+def draw_text(plan: PlanData, *, lengths: Lengths = ANY, width: int = 96, ascii_only: bool = False) -> str:
     """At most `width` columns. `ascii_only` is for terminals that have no other characters."""
     timeline, cost = build_timeline(plan), forecast(plan, lengths, most_items=MOST_ITEMS)
     blocks = (

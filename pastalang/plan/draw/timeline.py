@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pastalang.plan.plan import Branch, BranchId, Hole, Plan
+from pastalang.plan.branches import Branch, BranchId, Hole, PlanData
 from pastalang.values.paths import MAIN
 
 
@@ -163,7 +163,7 @@ class Lane:
 class Timeline:
     """`critical` names the holes of the longest chain, in order."""
 
-    plan: Plan
+    plan: PlanData
     lanes: tuple[Lane, ...]  # a parent is directly above its children, in the order of the forks
     passes: int
     critical: tuple[str, ...]

@@ -6,6 +6,25 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
+from pastalang.plan.branches import (
+    ROOT,
+    Branch,
+    BranchId,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    InputText,
+    ItemNumber,
+    Join,
+    Place,
+    PlanData,
+    Repeat,
+    Segment,
+    Text,
+    TurnEnd,
+    TurnStart,
+)
 from pastalang.plan.draw.captions import describe_words, split_lead
 from pastalang.plan.draw.timeline import (
     Bar,
@@ -21,31 +40,12 @@ from pastalang.plan.draw.timeline import (
     Timeline,
     Words,
 )
-from pastalang.plan.plan import (
-    ROOT,
-    Branch,
-    BranchId,
-    Choose,
-    Each,
-    Fork,
-    Hole,
-    InputText,
-    ItemNumber,
-    Join,
-    Place,
-    Plan,
-    Repeat,
-    Segment,
-    Text,
-    TurnEnd,
-    TurnStart,
-)
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import decision_draws
 from pastalang.program.program import Role
 
 
-def build_timeline(plan: Plan) -> Timeline:
+def build_timeline(plan: PlanData) -> Timeline:
     """When everything happens, if every value is as long as its limit. Threads that the model opens have no lanes."""
     walk = _TimelineBuilder(plan)
     walk.run()
@@ -104,7 +104,7 @@ _Steps = Generator[tuple[BranchId, ...], None, _Clock]
 class _TimelineBuilder:
     """Branches are walked as coroutines: a join gives way until the branches it names have ended."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: PlanData) -> None:
         self.plan = plan
         self.tracks: dict[BranchId, _Track] = {}
         self.children: dict[BranchId, list[BranchId]] = {}

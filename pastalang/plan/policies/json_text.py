@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from pastalang.plan.plan import Segment, Segments, Text
+from pastalang.plan.branches import Segment, Segments, Text
 from pastalang.program.types import Sampling
 from pastalang.source import Span
 from pastalang.values.paths import WHOLE, is_plain_key

@@ -21,8 +21,8 @@ import heapq
 from dataclasses import dataclass, replace
 
 from pastalang.limits import DefaultLimits
+from pastalang.plan.branches import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Segments, Text
 from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.plan import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Segments, Text
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
 from pastalang.plan.policies.threads import write_text
 from pastalang.plan.token_bounds import max_tokens_of

@@ -15,8 +15,7 @@ from typing import assert_never
 
 from pastalang import limits
 from pastalang.limits import DEFAULT_LIMITS
-from pastalang.plan.builder import PlanBuilder, PlanError, Promised
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     Choose,
     Each,
     Fork,
@@ -32,6 +31,7 @@ from pastalang.plan.plan import (
     Text,
     Value,
 )
+from pastalang.plan.builder import PlanBuilder, PlanError, Promised
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
 from pastalang.plan.policies.json_value import is_list, most_items, write_value
 from pastalang.plan.policies.threads import write_text

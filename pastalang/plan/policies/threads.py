@@ -13,8 +13,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from pastalang.plan.builder import PlanBuilder, PlanError
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     Arm,
     BranchId,
     Choose,
@@ -29,6 +28,7 @@ from pastalang.plan.plan import (
     Segments,
     Text,
 )
+from pastalang.plan.builder import PlanBuilder, PlanError
 from pastalang.program.types import AutoPolicy, Sampling, String
 from pastalang.source import Span
 from pastalang.values.lengths import default_max_tokens

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from pastalang import limits
+from pastalang.plan.branches import THREAD, Each, Form, Hole, Mode, Segments, Text, TurnEnd, TurnStart
 from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.plan import THREAD, Each, Form, Hole, Mode, Segments, Text, TurnEnd, TurnStart
 from pastalang.plan.policies.json_text import JsonContext
 from pastalang.plan.policies.json_value import write_value
 from pastalang.plan.policies.text import TextContext, write_pieces

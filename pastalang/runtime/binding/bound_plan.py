@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pastalang.plan.branches import Branch, BranchId, Form, Hole, InputText, Join, Place, Text, TurnStart
 from pastalang.plan.build import with_history
 from pastalang.plan.machine import Machine
-from pastalang.plan.plan import Branch, BranchId, Form, Hole, InputText, Join, Place, Plan, Text, TurnStart
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.program import Role
 from pastalang.program.types import Anything, Drafts, Null, Regex, String

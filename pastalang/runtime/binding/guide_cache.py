@@ -9,7 +9,8 @@ import re
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
-from pastalang.plan.plan import Form, Hole, Plan, Text
+from pastalang.plan.branches import Form, Hole, Text
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import leads_of, walk_plan
 from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself

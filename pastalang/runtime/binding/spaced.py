@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pastalang.plan.plan import Arm, Choose, Form, Hole, Repeat, Segment, Text
+from pastalang.plan.branches import Arm, Choose, Form, Hole, Repeat, Segment, Text
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import Any
 
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.failures import PastaError
+from pastalang.plan.branches import Form, Hole
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Form, Hole, Plan
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.program.program import Program

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from pastalang.plan.plan import (
+from pastalang.plan.branches import (
     Arm,
     BranchId,
     Choose,
@@ -21,12 +21,12 @@ from pastalang.plan.plan import (
     ItemNumber,
     Join,
     Place,
-    Plan,
     Repeat,
     Segment,
     Segments,
     Text,
 )
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.runtime.binding.spaced import (

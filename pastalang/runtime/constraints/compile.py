@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.program.visit import NO_TYPES, arms_of, json_kinds
 from pastalang.runtime.constraints.automaton_machine import number_machine, pattern_machine

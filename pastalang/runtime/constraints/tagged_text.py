@@ -21,7 +21,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 from pastalang.limits import MAX_TAG_CHARS
-from pastalang.plan.plan import Form, Hole, Plan
+from pastalang.plan.branches import Form, Hole
+from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.compile import compile_guide

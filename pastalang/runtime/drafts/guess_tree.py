@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
+from pastalang.plan.branches import Hole, Text
 from pastalang.plan.machine import Cursor, Draw, Feed
-from pastalang.plan.plan import Hole, Text
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.drafts.probed import PREDICTED, Predicted, distance_and_bucket, kind_of

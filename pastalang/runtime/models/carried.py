@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pastalang.plan.plan import Mode, Placement, Plan
+from pastalang.plan.branches import Mode, Placement
+from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import BadInputs
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.plan.plan import Choose, Hole, InputText, Plan
+from pastalang.plan.branches import Choose, Hole, InputText
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.hub import hub_cache, is_downloaded

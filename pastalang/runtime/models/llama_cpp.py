@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import torch
 
-from pastalang.plan.plan import Placement
+from pastalang.plan.branches import Placement
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.carried import Carried
 from pastalang.runtime.models.gguf_weights import check_tokenizer_of_gguf

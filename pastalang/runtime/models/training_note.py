@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pastalang.plan.plan import Hole, Mode, Overrun, Plan
+from pastalang.plan.branches import Hole, Mode, Overrun
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.errors import LoadError, WrongMode

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pastalang.runtime.answer import Layout, documents_of, layout_of
-from pastalang.runtime.answer_parts import draws_averaged
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.policy import Policy
@@ -277,5 +276,5 @@ def _is_surer(field: Field, retry: Retry) -> bool:
 
 
 def _confidence(field: Field, branch: BranchState) -> float:
-    averaged = draws_averaged(field, dict(branch.request.plan.types))
+    averaged = field.draws_averaged(dict(branch.request.plan.types))
     return math.exp(math.fsum(field.decoding.log_probabilities) / averaged)

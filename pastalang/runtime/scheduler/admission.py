@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from pastalang.plan.plan import Arm, Hole, ItemNumber, Repeat, Segment, Text
+from pastalang.plan.branches import Arm, Hole, ItemNumber, Repeat, Segment, Text
 from pastalang.plan.structure import measure
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.scheduler.memory import Memory

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pastalang.plan.branches import Hole, InputText, Mode
 from pastalang.plan.forecast import costliest_gaps, rooms_of_threads
-from pastalang.plan.plan import Hole, InputText, Mode
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.errors import OutOfMemory, TooLong
 from pastalang.runtime.scheduler.memory import Memory

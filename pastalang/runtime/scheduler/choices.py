@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pastalang.plan.branches import Arm, Choose, Repeat, Text, Value
 from pastalang.plan.machine import Closing, Draw, Opening
-from pastalang.plan.plan import Arm, Choose, Repeat, Text, Value
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.decision import Decision
 from pastalang.runtime.scheduler.fields import wait_for_logits

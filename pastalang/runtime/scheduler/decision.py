@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pastalang.plan.branches import Hole
 from pastalang.plan.machine import Draw
-from pastalang.plan.plan import Hole
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.known_text import option_tokens
 

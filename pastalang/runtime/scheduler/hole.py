@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pastalang.plan.plan import Hole, Plan
+from pastalang.plan.branches import Hole
+from pastalang.plan.plan import Plan
 from pastalang.runtime.constraints.guide import Accepted, GuideError, State, TokenMask
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd

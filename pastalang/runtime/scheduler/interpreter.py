@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, assert_never
 
+from pastalang.plan.branches import Each, Fork, Hole, Place, Repeat, Text, TurnStart
 from pastalang.plan.machine import Closing, Draw, End, Feed, Forced, Opening, Start, Wait
-from pastalang.plan.plan import Each, Fork, Hole, Place, Repeat, Text, TurnStart
 from pastalang.plan.positions import after_each, after_fork
 from pastalang.plan.run_log import Drew
 from pastalang.program.program import Role

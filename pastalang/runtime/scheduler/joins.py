@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pastalang.plan.plan import ROOT, BranchId, Instance
+from pastalang.plan.branches import ROOT, BranchId, Instance
 from pastalang.plan.positions import after_join
 from pastalang.plan.run_log import Skipped, Started, Waited
 from pastalang.runtime.events import Joined

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, assert_never
 
+from pastalang.plan.branches import Arm, InputText, ItemNumber, Place, Text, TurnEnd, TurnStart
 from pastalang.plan.machine import Closing, Forced, Opening
-from pastalang.plan.plan import Arm, InputText, ItemNumber, Place, Text, TurnEnd, TurnStart
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.runtime.encoder import Encoder

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pastalang.plan.branches import ROOT, Branch, Instance, Overrun, Place, Release
 from pastalang.plan.machine import Cursor, Feed
-from pastalang.plan.plan import ROOT, Branch, Instance, Overrun, Place, Release
 from pastalang.runtime.scheduler.known_text import known_text
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.state import (

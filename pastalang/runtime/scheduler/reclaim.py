@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pastalang.plan.plan import Release
+from pastalang.plan.branches import Release
 from pastalang.runtime.scheduler.lockstep import values_after
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.state import BranchState, RequestState, Stage

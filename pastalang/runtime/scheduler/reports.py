@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pastalang.plan.plan import Arm, Repeat, Text
+from pastalang.plan.branches import Arm, Repeat, Text
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.scheduler.state import BranchState
 from pastalang.runtime.scheduler.transcript import Field

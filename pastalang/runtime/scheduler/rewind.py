@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pastalang.plan.plan import Placement
+from pastalang.plan.branches import Placement
 from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
 from pastalang.runtime.scheduler.checkpoint import rewound
 from pastalang.runtime.scheduler.interpreter import advance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pastalang.plan.plan import Each, Form, Repeat
+from pastalang.plan.branches import Each, Form, Repeat
 from pastalang.runtime.errors import BadList
 from pastalang.runtime.quotations import last_name
 from pastalang.runtime.scheduler.transcript import (

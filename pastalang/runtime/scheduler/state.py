@@ -27,8 +27,8 @@ from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from pastalang.plan.branches import ROOT, Branch, BranchId, Instance, Overrun, Repeat
 from pastalang.plan.machine import Cursor, Wait
-from pastalang.plan.plan import ROOT, Branch, BranchId, Instance, Overrun, Repeat
 from pastalang.plan.positions import tokens_left
 from pastalang.plan.run_log import Event, Fed, InstanceLog, RunLog
 from pastalang.program.types import Drafts, Sampling

@@ -10,7 +10,7 @@ the instances of a branch that their text's hole names, in the order in which th
 from __future__ import annotations
 
 from pastalang.limits import MAX_THREADS
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.plan.positions import after_fork, thread_rooms
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import Begin, Tag, TaggedTextState, Wait

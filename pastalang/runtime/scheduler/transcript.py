@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
+from pastalang.plan.branches import Form, Repeat, Value
 from pastalang.plan.machine import Cursor
-from pastalang.plan.plan import Form, Plan, Repeat, Value
+from pastalang.plan.plan import Plan
+from pastalang.program import types as t
 from pastalang.program.types import OnTruncated, Sampling, String, Type
+from pastalang.program.visit import arms_of
 from pastalang.runtime.quotations import QuotingHole
 from pastalang.runtime.sampling.confidence import OptionWeights
 from pastalang.source import Span
+from pastalang.values.lengths import closed_texts
+
+_TEXTS: Final = (t.String, t.Regex, t.Verbatim, t.Array, t.Tuple, t.Map, t.Object, t.Schema, t.Anything)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,13 @@ class Field:
         for thread in self.threads.begun if self.threads is not None else ():
             parts, done = parts + self.text[done : thread.at] + thread.text, thread.at
         return parts + self.text[done:]
+
+    def draws_averaged(self, types: Mapping[str, Type]) -> int:
+        """The number of draws over which its confidence is a mean: 1 for a value that counts as a whole."""
+        if not any(isinstance(arm, _TEXTS) for arm in arms_of(self.type, types)):
+            return 1
+        is_option = self.text in closed_texts(self.type, types, quoted=self.form is Form.JSON)
+        return 1 if is_option else max(1, self.decoding.draws)
 
 
 @dataclass(frozen=True, slots=True)

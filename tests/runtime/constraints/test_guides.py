@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.choice_machine import ChoiceMachine
 from pastalang.runtime.constraints.compile import compile_guide

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints import matcher
 from pastalang.runtime.constraints.compile import compile_guide

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang import build_plan, check_source
-from pastalang.plan.plan import Form, Hole
+from pastalang.plan.branches import Form, Hole
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import GuideError

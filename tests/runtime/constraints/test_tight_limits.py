@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pastalang.plan.plan import Form
+from pastalang.plan.branches import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import MachineState, NoEndingFits, TokenMask

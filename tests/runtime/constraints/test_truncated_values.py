@@ -8,7 +8,7 @@ import pytest
 
 import pastalang
 from pastalang import build_plan
-from pastalang.plan.plan import Form, Hole
+from pastalang.plan.branches import Form, Hole
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import State

@@ -9,7 +9,7 @@ import pytest
 
 import pastalang
 from pastalang import DeadEnd, Engine, build_plan
-from pastalang.plan.plan import Form, Hole
+from pastalang.plan.branches import Form, Hole
 from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.masks import tokens_of

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pastalang import DeadEnd, Engine, Plan, Result, RunError
-from pastalang.plan.plan import Hole
+from pastalang.plan.branches import Hole
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.guide import Guide, NoEndingFits, State
 from pastalang.runtime.constraints.tokens import Tokens
