@@ -74,6 +74,55 @@ MUTANTS = (
         "return max(position, highest_seen)",
         (RECORDED, INVARIANTS),
     ),
+    # what a branch does next
+    Mutant(
+        "machine: a list may end one item before its minimum",
+        "if done >= repeat.minimum:",
+        "if done + 1 >= repeat.minimum:",
+        ("plan/test_machine.py", API + "test_types.py", RECORDED),
+    ),
+    Mutant(
+        "machine: a join inside an item waits for those of all items",
+        "Wait(tuple([Awaited(branch, items[:shared])",
+        "Wait(tuple([Awaited(branch, items[:0])",
+        ("plan/test_machine.py", RECORDED, INVARIANTS),
+    ),
+    Mutant(
+        "machine: a branch of an arm that was not chosen is waited for",
+        "return True  # another arm was chosen",
+        "return False  # another arm was chosen",
+        ("plan/test_machine.py", RECORDED, INVARIANTS),
+    ),
+    Mutant(
+        "machine: a branch of an item is taken for begun before its fork",
+        "return item > items[lists]",
+        "return item >= items[lists]",
+        ("plan/test_machine.py", RECORDED, INVARIANTS),
+    ),
+    Mutant(
+        "machine: a list over known elements goes on behind the last one",
+        "if here.item + 1 < here.elements:",
+        "if here.item < here.elements:",
+        ("plan/test_machine.py", API + "test_text.py", RECORDED),
+    ),
+    Mutant(
+        "machine: between two items the one before counts as an item around it",
+        "inside = lists[:-1] if point is not None and point.segment is None else lists",
+        "inside = lists",
+        ("plan/test_machine.py", RECORDED),
+    ),
+    Mutant(
+        "passes: a chunk has room for a token more",
+        "if self._run.chunk is not None and len(clock.fed) >= self._run.chunk:",
+        "if self._run.chunk is not None and len(clock.fed) > self._run.chunk:",
+        ("properties/test_passes.py",),
+    ),
+    Mutant(
+        "passes: a value in lock-step is known to have ended with its last draw",
+        '(instance, "closed"), (clock.last_draw, 1)',
+        '(instance, "closed"), (clock.last_draw, 0)',
+        ("properties/test_passes.py", "runtime/test_passes.py"),
+    ),
     # scheduler, joins, cells
     Mutant(
         "scheduler: memory is freed while others see it",

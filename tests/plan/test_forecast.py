@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pastalang import Mode
+from pastalang.plan.branches import Overrun
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit, forecast
 from pastalang.plan.token_bounds import Lengths, Range
 from pastalang.program import types as t
@@ -105,3 +106,18 @@ def test_a_list_in_a_branch_counts_in_every_round_of_the_lists_around_it() -> No
     one = fork("one", 2, 2, text("- "), two, text("\n"))
     found = forecast(plan_of(text_body(one, hole("last", t.String(3)))))
     assert found.passes.high == found.longest.passes == 2 * 2 * 3 * 5 + 3
+
+
+def test_a_type_of_one_value_need_not_be_drawn() -> None:
+    forced = (t.Integer(1, 1), t.Regex("AB-7"), t.Verbatim("note"), t.Array(t.String(4), max_items=0), t.Literal("x"))
+    free = (t.Integer(1, 9), t.String(4), t.Boolean(), t.Union((t.Literal("a"), t.Literal("b"))), t.Array(t.String(4)))
+    for one, least in (*((one, 0) for one in forced), *((one, 1) for one in free)):
+        assert forecast(plan_of(text_body(hole("a", one)))).passes.low == least, one
+
+
+def test_a_value_that_null_may_stand_for_where_nothing_fits_need_not_be_drawn() -> None:
+    short = t.Union((t.Integer(1000, 9999), t.Null()), max_tokens=2)
+    assert forecast(plan_of(json_body(field("a", short)))).passes.low == 0
+    assert forecast(plan_of(json_body(field("a", or_null(t.String(9)))))).passes.low == 1
+    capped = text_body(async_("aside", hole("a", record(field("b", or_null(t.String(9))))), reserve=3))
+    assert forecast(plan_of(capped, mode=Mode.SEQUENTIAL, overrun=Overrun.CAP)).passes.low == 0

@@ -23,12 +23,6 @@ def masked_probability(logits: torch.Tensor, state: State) -> float:
     return 1.0 - float(_probabilities(logits)[_indexes(state.allowed(), logits)].sum())
 
 
-def probability_of(logits: torch.Tensor, state: State, token: int) -> float:
-    """The token's probability among the allowed tokens."""
-    allowed = logits.double()[_indexes(state.allowed(), logits)]
-    return float((logits.double()[token] - allowed.logsumexp(0)).exp())
-
-
 @dataclass(frozen=True, slots=True)
 class Shares:
     """How one row divides its probability: `settled` among options that the next token decides, `open` among tokens
