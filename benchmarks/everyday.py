@@ -1,6 +1,7 @@
 """Ask a model for the fields of documents that were written by hand: python -m benchmarks.everyday --model PATH
 
-`everyday.toml` holds the documents. Each is asked for with a program of its own, with the prompt of
+`everyday.toml` holds the documents; `--documents` names another file of the same form, such as `apart.toml`, a test set
+that was written without a look at any recipe. Each document is asked for with a program of its own, with the prompt of
 `pastalang.from_model`. A field is right if its value is exactly the right one, null included. Every failure is listed.
 
 With `--verbatim`, texts are asked for as spans of the document (`pastalang.Verbatim`). All right answers are but four,
@@ -115,12 +116,15 @@ def _cell(value: JsonValue) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.everyday", description="Score a model on documents.")
     parser.add_argument("--model", default="pasta-mini")
+    parser.add_argument("--documents", type=Path, default=DOCUMENTS, help="a file like benchmarks/everyday.toml")
     parser.add_argument("--adapter", default=OWN, help="its name or folder; none: the bare weights")
     parser.add_argument("--every", type=int, default=1, help="ask for every so-many-th document only")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.STRICT)
     parser.add_argument("--verbatim", action="store_true", help="ask for texts as spans of the document")
     given = parser.parse_args()
-    documents = read_documents(verbatim=given.verbatim)[:: given.every]
+    if not given.documents.is_file():
+        parser.error(f"there is no file {given.documents}")
+    documents = read_documents(given.documents, verbatim=given.verbatim)[:: given.every]
     try:
         engine = Engine.load(given.model, adapter=None if given.adapter == "none" else given.adapter)
         began = time.process_time()
@@ -131,7 +135,8 @@ def main() -> int:
     asked = sum(len(document.value) for document in documents)
     share, way = 100 * (1 - len(wrong) / asked), ", verbatim" if given.verbatim else ""
     added = "" if given.adapter == OWN else f" with adapter {given.adapter}"
-    print(f"{given.model}{added}, {given.mode.value}{way}: {asked - len(wrong)} of {asked} fields are right", end=" ")
+    fields = "fields" if given.documents == DOCUMENTS else f"fields of {given.documents.name}"
+    print(f"{given.model}{added}, {given.mode.value}{way}: {asked - len(wrong)} of {asked} {fields} are right", end=" ")
     print(f"({share:.1f} %), {len(documents)} documents in {time.process_time() - began:.0f} s of processor time\n")
     print("| document | field | right | found |\n|---|---|---|---|", *wrong, sep="\n")
     return 0
