@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop demo examples test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons package vsix site format lint types imports check clean
+.PHONY: help install develop demo examples bench bench-quick rivals test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons package vsix site format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -70,6 +70,19 @@ clients: ## install every client of the server as it is published, and try each 
 	.venvs/clients/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[clients]'
 	npm install --silent --prefix .venvs/clients/node openai || echo "npm is not installed: the client for Node is skipped"
 	PASTALANG_NODE_CLIENTS=.venvs/clients/node OMP_NUM_THREADS=1 .venvs/clients/bin/python -m pytest -q tests/serve/test_clients.py
+
+RIVALS ?= .venvs/rivals
+
+rivals: develop ## build llama.cpp's server and the environment of the libraries that PastaLang is measured beside (half an hour)
+	@mkdir -p $(dir $(RIVALS))
+	$(BIN)/python -m benchmarks.rivals.build $(RIVALS)
+
+bench: develop ## measure speed beside other libraries and write docs/speed.md (under 40 minutes on two idle cores)
+	$(BIN)/python -m benchmarks.rivals measure --rivals $(RIVALS)
+	$(BIN)/python -m benchmarks.rivals page
+
+bench-quick: develop ## see that the scripts of `make bench` work, with the small model and without looking at the time
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/benchmarks
 
 conformance: develop ## check every schema of two public suites (PASTALANG_SCHEMA_DATA names their folder)
 	@test -n "$$PASTALANG_SCHEMA_DATA" || { echo "PASTALANG_SCHEMA_DATA names the folder with the suites: PASTALANG_SCHEMA_DATA=FOLDER make conformance"; exit 1; }

@@ -55,3 +55,23 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 1
 
 def _number(value: float) -> str:
     return f"{value:g}"
+
+
+BAR, NAMES = 22, 300  # the height of a bar, and the width of the names before them
+
+
+def bar_chart(title: str, values: Mapping[str, float], *, unit: str, ours: Sequence[str] = ()) -> str:
+    """A bar for each value, in the given order; those of `ours` have a colour of their own."""
+    height, wide = TOP + BAR * len(values) + 10, WIDTH - NAMES - 90
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        _text(10, 22, title, size=14),
+    ]
+    for row, (name, value) in enumerate(values.items()):
+        y, long = TOP + BAR * row, wide * value / max(values.values())
+        colour = COLOURS[0] if name in ours else COLOURS[-1]
+        parts.append(_text(NAMES - 8, y + BAR - 8, name.replace("`", ""), anchor="end"))
+        parts.append(f'<rect x="{NAMES}" y="{y + 3}" width="{long:.1f}" height="{BAR - 6}" fill="{colour}"/>')
+        parts.append(_text(NAMES + long + 6, y + BAR - 8, f"{value:.2f} {unit}"))
+    return "\n".join([*parts, "</svg>"]) + "\n"

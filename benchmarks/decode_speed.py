@@ -19,14 +19,14 @@ from typing import Any
 import torch
 
 import pastalang
-from benchmarks.decode_report import Found, Pair, Report, Rival, Row
-from benchmarks.rivals import (
+from benchmarks.alternatives import (
     Clock,
     generate_seconds,
     prefill_seconds,
     rows_per_field_step_seconds,
     step_seconds,
 )
+from benchmarks.decode_report import Found, Pair, Report, Rival, Row
 from benchmarks.subjects import make_documents, make_model, make_tokenizer
 from pastalang.plan.branches import Mode
 from pastalang.plan.plan import Plan

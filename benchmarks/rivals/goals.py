@@ -1,0 +1,104 @@
+"""The goals beside what was found, and what stands in the way where one is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from benchmarks.rivals.catalogue import DRAFTS, STRICT
+from benchmarks.rivals.figures import Median
+
+LLAMA_F32, LLAMA_Q8 = "llama-f32", "llama-q8"
+CONSTRAINED: Final = ("outlines", "guidance", "xgrammar")
+_TASKS: Final = (
+    ("A", LLAMA_Q8, 2.0), ("A", LLAMA_F32, 3.5), ("C", LLAMA_Q8, 3.5), ("C", LLAMA_F32, 5.0), ("D", "generate", 2.5),
+    ("D", LLAMA_F32, 1.5),
+)  # fmt: skip
+_RATES: Final = ((4, 0.6), (16, 0.8))
+
+
+class Found(Protocol):
+    """What was measured."""
+
+    @property
+    def profile(self) -> Mapping[str, Any] | None: ...
+
+    def name(self, side: str) -> str: ...
+
+    def seconds(self, task: str, side: str) -> Median | None: ...
+
+    def ratio(self, task: str, side: str, base: str = STRICT) -> Median | None: ...
+
+    def batch_ratio(self, side: str) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    what: str
+    least: float
+    found: float | None
+    reason: str
+    unit: str = ""
+    more: str = ""
+
+    def row(self) -> str:
+        if self.found is None:
+            return f"| {self.what} | {self.least:g}{self.unit} | | not measured |"
+        if self.found >= self.least:
+            verdict = "met"
+        else:
+            verdict = f"missed by {self.least - self.found:.2f}{self.unit}. {self.reason}".strip()
+        return f"| {self.what} | {self.least:g}{self.unit} | {self.found:.2f}{self.unit}{self.more} | {verdict} |"
+
+
+def goals(found: Found) -> Iterator[Goal]:
+    for task, side, least in _TASKS:
+        yield _of_task(found, task, side, least)
+    yield _of_constrained(found)
+    yield Goal(
+        "B against llama.cpp, f32, at its best number of slots", 2.0, found.batch_ratio(LLAMA_F32),
+        "In a batch, most of the time are the prompts, whose products run at the same rate on both sides.", "×",
+    )  # fmt: skip
+    if found.profile is not None:
+        yield from _of_rates(found.profile)
+
+
+def _of_task(found: Found, task: str, side: str, least: float) -> Goal:
+    ratio, drafts = found.ratio(task, side), found.ratio(task, side, DRAFTS)
+    more = f" ({drafts.value:.2f}× with drafts)" if drafts is not None else ""
+    what = f"{task} against {found.name(side)}"
+    return Goal(what, least, ratio.value if ratio else None, _bound(found, task, side), "×", more)
+
+
+def _of_constrained(found: Found) -> Goal:
+    against = {side: ratio.value for side in CONSTRAINED if (ratio := found.ratio("A", side)) is not None}
+    what = "A against outlines, guidance and xgrammar"
+    if not against:
+        return Goal(what, 6.0, None, "", "×")
+    fastest = min(against, key=lambda side: against[side])
+    reason = f"The fastest of them is {found.name(fastest)}. {_bound(found, 'A', fastest)}"
+    return Goal(what, 6.0, against[fastest], reason, "×")
+
+
+def _bound(found: Found, task: str, side: str) -> str:
+    """How much of our time the prompt takes, and what the ratio would be if nothing else took any."""
+    ours, theirs = found.seconds(task, STRICT), found.seconds(task, side)
+    if found.profile is None or ours is None or theirs is None:
+        return ""
+    prompt = found.profile["prompt_seconds"]
+    return (
+        f"The prompt, which every side reads, takes about {prompt:.2f} s of our {ours.value:.2f} s; "
+        f"if passes took no time, it would be {theirs.value / prompt:.1f}×"
+    )
+
+
+def _of_rates(profile: Mapping[str, Any]) -> Iterator[Goal]:
+    rates = {int(rows): rate for rows, rate in profile["rates"].items()}
+    for rows, least in _RATES:
+        share = rates[rows] / max(rates.values()) if rows in rates else None
+        reason = "All weights are read for few rows, so the memory sets the pace"
+        yield Goal(f"products of {rows} rows, share of the prompt's rate", least, share, reason)
+    share = profile["limit"]["seconds"] / profile["document"]["seconds"]
+    reason = "What takes the rest is [below](#where-the-time-goes)"
+    yield Goal("A, share of the physical limit", 0.7, share, reason)

@@ -1,0 +1,181 @@
+"""How the time of a document grows: with fields, lengths, the prompt, requests at once, the vocabulary, the program.
+
+    python -m benchmarks.rivals.growth [--model smollm2] [--small]
+
+Prints JSON: for each quantity its points (value, processor seconds) by series.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+import pastalang
+from benchmarks.rivals.sides.ours import GREEDY, program_of
+from benchmarks.rivals.tasks import Document, Schema, record, text, whole
+from benchmarks.subjects import make_model, make_tokenizer
+
+Points: TypeAlias = list[tuple[float, float]]
+
+_TEXT: Final = (
+    "the parcel left the harbour early and came back with a note that nobody in the office could read because it was "
+    "written on both sides of a wet sheet of paper"
+)
+_INSTRUCTIONS: Final = "You read a text and answer with a JSON object."
+_ROUNDS: Final = 2
+
+
+def prose(tokens: int, chance: Random) -> str:
+    """A text of about so many tokens: common words, one token each."""
+    words = _TEXT.split()
+    return " ".join(chance.choice(words) for _ in range(tokens))
+
+
+def fields(count: int, schema: Schema) -> Schema:
+    return record(**{f"field_{number}": schema for number in range(count)})
+
+
+class Growth:
+    def __init__(self, engine: pastalang.Engine, *, is_small: bool) -> None:
+        self._engine, self._is_small, self._chance = engine, is_small, Random(0)
+
+    def points(self, values: Sequence[int]) -> Sequence[int]:
+        return values[:2] if self._is_small else values
+
+    def seconds(self, schema: Schema, prompt: int, mode: str = "strict") -> float:
+        """The faster of two documents, after one that makes the masks. No prompt is known from before."""
+        found = []
+        for _ in range(_ROUNDS + 1):
+            program, inputs = program_of(Document("", _INSTRUCTIONS, prose(prompt, self._chance), schema))
+            plan = self._engine.plan(program, mode=pastalang.Mode(mode))
+            found.append(_timed(lambda plan=plan, inputs=inputs: self._run(plan, inputs)))
+        return min(found[1:])
+
+    def _run(self, plan: Any, inputs: Any) -> None:
+        self._engine.run(plan, dict(inputs), sampling=GREEDY, on_truncated="keep", any_mode=True)
+
+    # ── what is varied ───────────────────────────────────────────────────────────────────────────────────
+
+    def by_fields(self) -> dict[str, Points]:
+        schema = text(24, least=24)
+        strict = [(n, self.seconds(fields(n, schema), 250)) for n in self.points((1, 2, 4, 8, 16, 32, 64, 128))]
+        one_by_one = [(n, self.seconds(fields(n, schema), 250, "sequential")) for n in self.points((1, 4, 16))]
+        return {"in parallel": strict, "one after another": one_by_one}
+
+    def by_length(self) -> dict[str, Points]:
+        """Twelve strings. A token of English text has about four characters."""
+        lengths = self.points((4, 8, 16, 32, 64))
+        return {"in parallel": [(n, self.seconds(fields(12, text(4 * n, least=4 * n)), 250)) for n in lengths]}
+
+    def by_prompt(self) -> dict[str, Points]:
+        schema = fields(12, {"type": "boolean"})
+        return {"in parallel": [(n, self.seconds(schema, n)) for n in self.points((128, 256, 512, 1024, 2048, 4096))]}
+
+    def by_requests(self) -> dict[str, Points]:
+        """Seconds of a document among so many at once: eight fields of two digits, a prompt of 64 tokens."""
+        schema, found = fields(8, whole(10, 99)), []
+        for count in self.points((1, 2, 4, 8, 16, 32, 64)):
+            program, _ = program_of(Document("", _INSTRUCTIONS, "", schema))
+            total = max(8, count)
+            texts = [prose(64, self._chance) for _ in range(total)]
+            inputs = [dict(program_of(Document("", _INSTRUCTIONS, one, schema))[1]) for one in texts]
+            seconds = _timed(lambda program=program, inputs=inputs, count=count: self._map(program, inputs, count))
+            found.append((count, seconds / total))
+        return {"a document": found}
+
+    def _map(self, program: Any, inputs: Any, count: int) -> None:
+        for _ in self._engine.map(program, inputs, in_flight=count, sampling=GREEDY):
+            pass
+
+    def by_program(self) -> dict[str, Points]:
+        """A program of so many fields, read, checked and planned; no model is asked."""
+        found = []
+        for count in self.points((8, 32, 128, 512)):
+            source = _source(count)
+            seconds = []
+            for _ in range(_ROUNDS):
+                seconds.append(_timed(lambda source=source: _planned(source)))
+            found.append((count, min(seconds)))
+        return {"read, checked and planned": found}
+
+    def by_vocabulary(self) -> dict[str, Points]:
+        """Random weights of two layers: in a pass of twelve values, the head, the masks and the draws grow."""
+        return {"a pass": [(n, _pass_of(n)) for n in self.points((8_192, 16_384, 32_768, 65_536, 131_072))]}
+
+
+def _source(count: int) -> str:
+    body = "\n".join(f"  field_{number}: string(max=12)" for number in range(count))
+    return f'template record(text: text)\n\nuser """\n{{text}}\n"""\n\nassistant json {{\n{body}\n}}\n'
+
+
+def _planned(source: str) -> None:
+    program = pastalang.compile(source)
+    pastalang.build_plan(program.templates["record"], program)
+
+
+def _pass_of(vocabulary: int) -> float:
+    weights = make_model(dtype=torch.float32, layers=2, vocabulary=vocabulary)
+    engine = pastalang.Engine.load((weights, larger_tokenizer(vocabulary)), device="cpu")
+    program, inputs = program_of(Document("", _INSTRUCTIONS, "A note.", fields(12, text(48, least=48))))
+    found = []
+    for _ in range(_ROUNDS + 1):
+        passes, run = [0], lambda: engine.run(program, dict(inputs), sampling=GREEDY, on_truncated="keep")
+        seconds = _timed(lambda run=run, passes=passes: passes.append(run().usage.forward_passes))
+        found.append(seconds / passes[-1])
+    return min(found[1:])
+
+
+def larger_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+    """The trained one, and made-up words after its own, up to so many tokens."""
+    chance, small = Random(0), json.loads(make_tokenizer().backend_tokenizer.to_str())["model"]
+    tokens: dict[str, int] = dict(small["vocab"])
+    while len(tokens) < vocabulary:
+        word = "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(chance.randrange(4, 10)))
+        tokens.setdefault(chance.choice(("Ġ", "")) + word, len(tokens))
+    merges = [tuple(one) if isinstance(one, list) else tuple(one.split(" ")) for one in small["merges"]]
+    backend = Tokenizer(models.BPE(vocab=tokens, merges=merges))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>", pad_token="<end>")
+
+
+def _timed(act: Callable[[], Any]) -> float:
+    began = time.process_time()
+    act()
+    return time.process_time() - began
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What is printed on the way goes where errors go."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--small", action="store_true", help="two points of each curve")
+    given = parser.parse_args()
+    with _quiet():
+        engine = pastalang.Engine.load(given.model, adapter=None, device="cpu", dtype="float32", cells=16_384)
+        growth = Growth(engine, is_small=given.small)
+        found = {
+            "fields": growth.by_fields(), "length": growth.by_length(), "prompt": growth.by_prompt(),
+            "requests": growth.by_requests(), "vocabulary": growth.by_vocabulary(), "program": growth.by_program(),
+        }  # fmt: skip
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
