@@ -52,12 +52,12 @@ from pastalang.cli.options import (
 from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, show_notes, unwritable
 from pastalang.cli.process import command
 from pastalang.cli.run import OnCut
-from pastalang.cli.sources import SUFFIX, choose_template, find_model, is_standard_input, read_program
+from pastalang.cli.sources import is_standard_input
+from pastalang.cli.tasks import SOURCE, task_named
 from pastalang.plan.branches import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
 from pastalang.runtime.models.source import is_address
-from pastalang.runtime.windows import windowing_of
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Merge(StrEnum):
 class ExtractSettings:
     """The arguments and options of `pasta extract`."""
 
-    source: Annotated[str, typer.Argument(help="What to extract: a type, written module:Model, or a .pasta program.")]
+    source: Annotated[str, typer.Argument(help=SOURCE)]
     documents: Annotated[
         Path, typer.Argument(help="A .jsonl, .csv, .tsv or .parquet file, a text, or a folder. - reads JSON lines.")
     ]
@@ -282,42 +282,12 @@ def _work(settings: ExtractSettings, task: Task, model: str) -> Work:
 
 
 def _task(settings: ExtractSettings) -> Task:
-    from pastalang.bulk.rows import task_of_program, task_of_type
-
-    source, options, text = settings.source, settings.options, tuple(settings.text or ())
-    if not source.endswith(SUFFIX):
-        found = _type_named(settings)
-        given = {**options, **settings.windows, "instructions": settings.instructions}
-        task = task_of_type(
-            found, text=text or ("text",), id=settings.id, options=given, max_tokens=settings.max_tokens
-        )
-        return replace(task, min_confidence=settings.min_confidence)
-    if settings.instructions is not None:
-        raise Refused("--instructions is for a type; a program has its own messages", EXIT_USAGE)
-    program = read_program(Path(source))
-    chosen = choose_template(program, settings.template).name
-    task = task_of_program(
-        program, text=text, id=settings.id, template=chosen, options=options, max_tokens=settings.max_tokens
-    )
-    return replace(task, min_confidence=settings.min_confidence, windowing=windowing_of(settings.windows))
-
-
-def _type_named(settings: ExtractSettings) -> Any:
-    """The type of `module:Model`. Raises `Refused`."""
-    from pastalang.values.pydantic.from_core import is_type
-
-    source = settings.source
-    module, colon, name = source.rpartition(":")
-    if not colon:
-        raise Refused(
-            f"{source} is neither a program, which ends in {SUFFIX}, nor a type, written module:Model", EXIT_USAGE
-        )
-    if settings.template is not None:
-        raise Refused("--template is for a program; a type has only one", EXIT_USAGE)
-    found = find_model(module, name)
-    if not is_type(found):
-        raise Refused(f"{source} is not a Pydantic model, a dataclass, a TypedDict or another type", EXIT_USAGE)
-    return found
+    task = task_named(
+        settings.source, text=settings.text or (), id=settings.id, template=settings.template,
+        options=settings.options, windows=settings.windows, instructions=settings.instructions,
+        max_tokens=settings.max_tokens,
+    )  # fmt: skip
+    return replace(task, min_confidence=settings.min_confidence)
 
 
 def _run(work: Work, out: Path, settings: ExtractSettings) -> None:

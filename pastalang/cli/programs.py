@@ -21,7 +21,6 @@ from pastalang.cli.output import (
     echo,
     echo_document,
     echo_error,
-    reason_of,
     refuse_overwriting,
     show_notes,
     unwritable,
@@ -31,11 +30,13 @@ from pastalang.cli.process import command
 from pastalang.cli.sources import (
     NAME,
     ProgramFile,
+    decoded_schema,
     find_model,
     is_standard_input,
     read_all,
     read_standard_input,
     refused_findings,
+    schema_text,
 )
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_github, render_json, render_text, summary
@@ -292,29 +293,9 @@ def _convert(source: str) -> tuple[Converted, str]:
     from pastalang.values.schema.importer import type_of_schema
 
     if is_standard_input(source):
-        return type_of_schema(_decoded(read_standard_input(MAX_SCHEMA_BYTES + 1), NAME), name=NAME), "answer"
+        return type_of_schema(decoded_schema(read_standard_input(MAX_SCHEMA_BYTES + 1), NAME), name=NAME), "answer"
     path = Path(source)
-    return type_of_schema(_read(path), name=path.stem), path.stem
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_SCHEMA_BYTES + 1)
-    except OSError as error:
-        if path.suffix == "":
-            raise Refused(f"{path} is neither module:Model nor a JSON Schema file", EXIT_USAGE) from None
-        raise Refused(f"{path} could not be read: {reason_of(error)}", EXIT_UNREADABLE) from None
-    return _decoded(data, str(path))
-
-
-def _decoded(data: bytes, name: str) -> str:
-    if len(data) > MAX_SCHEMA_BYTES:
-        raise Refused(f"{name} is larger than {MAX_SCHEMA_BYTES:,} bytes", EXIT_PROBLEMS)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise Refused(f"{name} could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from None
+    return type_of_schema(schema_text(path), name=path.stem), path.stem
 
 
 def _write_program(text: str, output: Path | None) -> None:

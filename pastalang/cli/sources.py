@@ -19,7 +19,7 @@ from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.failures import InputError
-from pastalang.limits import MAX_FILE_BYTES
+from pastalang.limits import MAX_FILE_BYTES, MAX_SCHEMA_BYTES
 from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind, InputType, OneOf, Program, Template
@@ -440,6 +440,27 @@ def _imported(module: str) -> Any:
     except Exception as error:
         reason = f"it raises {type(error).__name__}: {error}"
     raise Refused(f"the module {module!r} cannot be imported: {reason}", EXIT_UNREADABLE)
+
+
+def schema_text(path: Path) -> str:
+    """The text of a JSON Schema file. Raises `Refused`."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_SCHEMA_BYTES + 1)
+    except OSError as error:
+        if path.suffix == "":
+            raise Refused(f"{path} is neither module:Model nor a JSON Schema file", EXIT_USAGE) from None
+        raise Refused(f"{path} could not be read: {reason_of(error)}", EXIT_UNREADABLE) from None
+    return decoded_schema(data, str(path))
+
+
+def decoded_schema(data: bytes, name: str) -> str:
+    if len(data) > MAX_SCHEMA_BYTES:
+        raise Refused(f"{name} is larger than {MAX_SCHEMA_BYTES:,} bytes", EXIT_PROBLEMS)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Refused(f"{name} could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from None
 
 
 def function_named(option: str, name: str) -> Callable[..., Any]:

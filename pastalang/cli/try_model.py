@@ -3,209 +3,156 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.models import chosen_model, open_engine, refuse_model
-from pastalang.cli.options import ApiKey, AsJson, ModelName
-from pastalang.cli.output import echo, echo_document
+from pastalang.cli.exit_codes import EXIT_PROBLEMS, Refused
+from pastalang.cli.models import chosen_model, open_engine, refuse_adapter, refuse_for_server, refuse_model
+from pastalang.cli.options import AdapterName, ApiKey, AsJson, ModelName, adapter_of
+from pastalang.cli.output import echo, echo_document, show_notes
 from pastalang.cli.process import command
-from pastalang.cli.sources import SUFFIX, choose_template, find_model, read_program
-from pastalang.plan.branches import Mode
-from pastalang.program.visit import flat_arms
-from pastalang.runtime.call import IN_FLIGHT
+from pastalang.cli.sources import rows_of
+from pastalang.cli.tasks import SOURCE, task_named
+from pastalang.failures import InputError
+from pastalang.runtime.models.source import DEFAULT, is_address
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
-    from pastalang.bulk.rows import Task
+    from pastalang.bulk.trial import FieldScore, Labelled, Trial
 
-_ENOUGH = 0.8  # the share of right values of a field that needs no advice
-_PARALLEL, _SEQUENTIAL, _QUOTED = "parallel", "sequential", "quoted"
-_WAYS = (_PARALLEL, _SEQUENTIAL)  # of writing every field
-_APART = 0.1  # how much surer a model should be of right values than of wrong ones
+_GOOD: Final = 0.9
+_USABLE: Final = 0.7
+_SHOWN: Final = 5  # notes about labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrySettings:
     """The arguments and options of `pasta try`."""
 
-    source: Annotated[str, typer.Argument(help="What to extract: a type, written module:Model, or a .pasta program.")]
-    examples: Annotated[Path, typer.Argument(help="JSON lines: the inputs by name, and the right answer as value.")]
+    source: Annotated[str, typer.Argument(help=SOURCE)]
+    examples: Annotated[
+        Path, typer.Argument(help="Rows, as JSON lines, CSV or Parquet: the inputs by name, the right answer as value.")
+    ]
     model: ModelName = None
+    adapter: AdapterName = None
     api_key: ApiKey = None
+    instructions: Annotated[str | None, typer.Option(help="For a type: tell the model what to do.")] = None
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Read each text in windows of this many tokens, and merge the values.")
+    ] = None
     as_json: AsJson = False
-
-
-@dataclass
-class FieldScore:
-    """Right answers of a field, by the way they were written. `quoted` is None where nothing could be quoted."""
-
-    name: str
-    rows: int = 0
-    parallel: int = 0
-    sequential: int = 0
-    quoted: int | None = None
-    source: str = ""  # the input that it was quoted from
-    sure_of_right: list[float] = field(default_factory=list)
-    sure_of_wrong: list[float] = field(default_factory=list)
-
-    def as_data(self) -> dict[str, Any]:
-        return {
-            "field": self.name, "rows": self.rows, "parallel": self.parallel, "sequential": self.sequential,
-            "quoted": self.quoted, "confidence_of_right": _mean(self.sure_of_right),
-            "confidence_of_wrong": _mean(self.sure_of_wrong), "advice": self.advice,
-        }  # fmt: skip
-
-    @property
-    def advice(self) -> str:
-        quoted, more = self.quoted or 0, max(1, self.rows / 5)
-        if quoted - max(self.parallel, self.sequential) >= more:
-            return f'quote it: Verbatim("{self.source}"), in a program verbatim({self.source})'
-        if self.sequential - self.parallel >= more:
-            return "write it after the others: --mode sequential, or `after`"
-        if max(self.parallel, self.sequential) / max(self.rows, 1) >= _ENOUGH:
-            right, wrong = _mean(self.sure_of_right), _mean(self.sure_of_wrong)
-            is_apart = right is None or wrong is None or right - wrong >= _APART
-            return "" if is_apart else "right, but its confidence separates nothing"
-        return "train on 30 rows, about a minute for pasta-mini, or choose another model"
 
 
 @command(TrySettings)
 def try_command(settings: TrySettings) -> None:
-    from pastalang.bulk.documents import records_of
-    from pastalang.bulk.rows import extractions_of
+    from pastalang.bulk.trial import check_labels, try_rows
 
     rows = _rows(settings.examples)
-    task = _task(settings.source)
+    task = task_named(settings.source, windows={"window": settings.window}, instructions=settings.instructions)
     chosen = chosen_model(settings.model)
     refuse_model(chosen.name, may_be_server=True)
-    engine = open_engine(chosen.name, device=None, cells=None, api_key=settings.api_key)
-    quoting, sources = _with_quotations(task, rows)
-    scores = {name: FieldScore(name) for row in rows for name in _parts(row["value"])}
-    for way in (*_WAYS, *([_QUOTED] if sources else [])):
-        mode = Mode.SEQUENTIAL if way == _SEQUENTIAL else Mode.STRICT
-        options = {**task.options, "mode": mode.value, "any_mode": True, "on_truncated": "keep"}
-        asked = replace(quoting if way == _QUOTED else task, options=options)
-        found = extractions_of(engine, asked, records_of(rows, asked.read), in_flight=IN_FLIGHT)
-        for row, (_, one) in zip(rows, found, strict=True):
-            answer = None if one.run is None else one.run.exact
-            sure = {each.where.partition(".")[0].partition("[")[0]: each.confidence for each in one.fields}
-            for name, right in _parts(row["value"]).items():
-                if way != _QUOTED or name in sources:
-                    _count(scores[name], way, right, _parts(answer).get(name), sure.get(name))
-                    scores[name].source = sources.get(name, "")
-    if settings.as_json:
-        echo_document(json.dumps({"model": chosen.name, "fields": [one.as_data() for one in scores.values()]}))
+    if is_address(chosen.name):
+        refuse_for_server({"--adapter": settings.adapter, "--window": settings.window})
     else:
-        echo(_table(list(scores.values()), chosen.name, len(rows)))
-
-
-def _with_quotations(task: Task, rows: list[dict[str, Any]]) -> tuple[Task, dict[str, str]]:
-    """The task with each text quoted whose right values stand in an input; and the input that most of them stand in."""
-    from pastalang.bulk.rows import object_of
-    from pastalang.program import types as t
-    from pastalang.program.program import InputKind, JsonBody
-    from pastalang.runtime.call import template_of
-
-    body, template = object_of(task), template_of(task.program, task.template)
-    texts = [one.name for one in task.inputs if one.type is InputKind.TEXT and not one.each]
-    sources: dict[str, str] = {}
-    for place in () if body is None else body.fields:
-        if not any(isinstance(arm, t.String) for arm in flat_arms(place.type)):
-            continue
-        right = [(row, value) for row in rows if isinstance(value := _parts(row["value"]).get(place.key), str)]
-        counts = {name: sum(value in str(row.get(name, "")) for row, value in right if value) for name in texts}
-        best = max(counts, key=lambda name: counts[name], default=None)
-        if best is not None and counts[best]:
-            sources[place.key] = best
-    if body is None or not sources:
-        return task, {}
-
-    def quoted(type: t.Type, source: str) -> t.Type:
-        arms = [t.Verbatim(source, arm.max_tokens) if isinstance(arm, t.String) else arm for arm in flat_arms(type)]
-        return arms[0] if len(arms) == 1 else t.Union(tuple(dict.fromkeys(arms)))
-
-    fields = [
-        replace(one, type=quoted(one.type, sources[one.key])) if one.key in sources else one for one in body.fields
-    ]
-    last = template.messages[-1]
-    assert isinstance(last.body, JsonBody)
-    answer = replace(last, body=replace(last.body, type=replace(body, fields=tuple(fields))))
-    changed = replace(template, messages=(*template.messages[:-1], answer))
-    program = replace(task.program, templates={**task.program.templates, template.name: changed})
-    return replace(task, program=program, type=None), sources
-
-
-def _count(score: FieldScore, way: str, right: object, given: object, sure: float | None) -> None:
-    is_right = json.dumps(given, default=str) == json.dumps(right, default=str)
-    if way == _SEQUENTIAL:
-        score.sequential += is_right
-        return
-    if way == _QUOTED:
-        score.quoted = (score.quoted or 0) + is_right
-        return
-    score.rows += 1
-    score.parallel += is_right
-    if sure is not None:
-        (score.sure_of_right if is_right else score.sure_of_wrong).append(sure)
-
-
-def _parts(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {"the value": value}
-
-
-def _mean(numbers: list[float]) -> float | None:
-    return round(sum(numbers) / len(numbers), 2) if numbers else None
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
+        refuse_adapter(chosen.name, adapter_of(settings.adapter))
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise Refused(f"{path} could not be read: {problem}", EXIT_UNREADABLE) from problem
-    found: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line) if line.strip() else None
-        except ValueError as problem:
-            raise Refused(f"{path}:{number}: it is not JSON: {problem}", EXIT_PROBLEMS) from problem
-        if row is not None and not (isinstance(row, dict) and "value" in row):
-            raise Refused(f"{path}:{number}: a row is an object with the inputs and the right `value`", EXIT_PROBLEMS)
-        found += [row] if row is not None else []
-    if not found:
-        raise Refused(f"{path} has no rows: five labelled ones are enough", EXIT_PROBLEMS)
+        odd = check_labels(task, rows)
+    except InputError as problem:
+        raise Refused(str(problem), EXIT_PROBLEMS) from problem
+    more = [f"{len(odd) - _SHOWN} more labels cannot be right"] if len(odd) > _SHOWN else []
+    show_notes(*(f"this label cannot be right: {one}" for one in odd[:_SHOWN]), *more)
+    engine = open_engine(
+        chosen.name, device=None, cells=None, adapter=adapter_of(settings.adapter), api_key=settings.api_key
+    )
+    found = try_rows(engine, task, rows)
+    if settings.as_json:
+        figures = {"model": chosen.name, "rows": len(rows), "right": found.right, "values": found.values}
+        failed = [{"row": origin, "error": reason} for origin, reason in found.failed]
+        fields = [one.as_data() for one in found.fields]
+        echo_document(json.dumps({**figures, "failed": failed, "fields": fields}))
+    else:
+        echo("\n".join(_lines(found, chosen.name, len(rows), settings)))
+
+
+def _rows(path: Path) -> list[Labelled]:
+    from pastalang.bulk.trial import Labelled
+    from pastalang.training.data import VALUE, read_rows
+
+    found = []
+    for origin, row in read_rows(rows_of(path)):
+        if VALUE not in row:
+            raise Refused(f"{origin}: a row is an object with the inputs and the right `{VALUE}`", EXIT_PROBLEMS)
+        inputs = {name: part for name, part in row.items() if name != VALUE}
+        found.append(Labelled(origin, inputs, row[VALUE]))
     return found
 
 
-def _task(source: str) -> Task:
-    from pastalang.bulk.rows import task_of_program, task_of_type
-
-    if source.endswith(SUFFIX):
-        program = read_program(Path(source))
-        return task_of_program(program, template=choose_template(program, None).name)
-    module, colon, name = source.rpartition(":")
-    if not colon:
-        raise Refused(f"{source} is neither a program, which ends in {SUFFIX}, nor a type, module:Model", EXIT_USAGE)
-    return task_of_type(find_model(module, name))
+# ── what is printed ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _table(scores: list[FieldScore], model: str, rows: int) -> str:
-    width = max(5, *(len(one.name) for one in scores))
-    lines = [
-        f"{model} on {counted(rows, 'row')}",
-        f"{'field':{width}}  parallel  sequential  quoted  sure if right, wrong",
-    ]
-    for one in scores:
-        sure = ", ".join(
-            "-" if mean is None else f"{mean:.2f}" for mean in map(_mean, (one.sure_of_right, one.sure_of_wrong))
+def _lines(found: Trial, model: str, rows: int, settings: TrySettings) -> Iterator[str]:
+    from pastalang.bulk.trial import TRAIN
+
+    yield f"{model} on {counted(rows, 'row')}: {found.right} of {found.values} values are right, {_verdict(found)}"
+    yield from _table(found.fields)
+    wrong = [one for one in found.fields if one.example is not None]
+    if wrong:
+        yield ""
+        yield "wrong, for example"
+        width = max(len(one.name) for one in wrong)
+        for one in wrong:
+            assert one.example is not None
+            origin, right, given = one.example
+            yield f"  {one.name:{width}}  {right} → {given}  ({origin})"
+    for origin, reason in found.failed[:_SHOWN]:
+        yield f"failed: {reason if reason.startswith(origin) else f'{origin}: {reason}'}"
+    if any(TRAIN in one.advice for one in found.fields):
+        yield ""
+        yield from _next(model, settings)
+
+
+def _verdict(found: Trial) -> str:
+    if found.share >= _GOOD:
+        return "good"
+    if found.share >= _USABLE:
+        return "usable if somebody checks: --min-confidence marks what is unsure"
+    return "too few to use"
+
+
+def _next(model: str, settings: TrySettings) -> Iterator[str]:
+    """How to train on rows like these, and which other model there is."""
+    source = settings.source
+    program = source if source.endswith(".pasta") else "program.pasta"
+    yield "to train on about 30 rows like these, which takes a minute with pasta-mini (docs/train-your-own.md):"
+    if program != source:
+        yield f"  pasta import {source} -o {program}"
+    yield f"  pasta train hpd --model {model} --program {program} --data {settings.examples} --steps 60 --out trained"
+    yield f"  pasta try {program} {settings.examples} --model trained"
+    if model == DEFAULT:
+        yield "another model: --model smollm2 is larger, and a model of a billion parameters or more is better by far"
+    else:
+        yield "another model: one of a billion parameters or more is better by far than the small ones"
+
+
+def _table(fields: tuple[FieldScore, ...]) -> Iterator[str]:
+    from pastalang.bulk.trial import Way, mean
+
+    ways = [way for way in Way if any(way in one.right for one in fields)]
+    width = max(5, *(len(one.name) for one in fields))
+    heads = "  ".join(f"{way.value:{_wide(way.value)}}" for way in ways)
+    yield f"{'field':{width}}  {heads}  sure if right, wrong"
+    for one in fields:
+        cells = "  ".join(
+            f"{f'{one.right[way]}/{one.rows}' if way in one.right else '-':{_wide(way.value)}}" for way in ways
         )
-        right = [
-            "-" if count is None else f"{count}/{one.rows}" for count in (one.parallel, one.sequential, one.quoted)
-        ]
-        shown = f"{right[0]:8}  {right[1]:10}  {right[2]:6}  {sure:20}"
-        lines.append(f"{one.name:{width}}  {shown}  {one.advice}".rstrip())
-    return "\n".join(lines)
+        means = (mean(one.sure_of_right), mean(one.sure_of_wrong))
+        sure = ", ".join("-" if number is None else f"{number:.2f}" for number in means)
+        yield f"{one.name:{width}}  {cells}  {sure:20}  {one.advice}".rstrip()
+
+
+def _wide(head: str) -> int:
+    return max(8, len(head))

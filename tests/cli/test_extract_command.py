@@ -77,38 +77,65 @@ def rows(path: str) -> list[Any]:
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
 
 
+def tried(*words: object) -> Result:
+    result = CliRunner().invoke(build_app({"try"}), ["try", *map(str, words)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def labelled(*found: Any) -> None:
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+
+
 def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     assert run(TYPE, "docs.jsonl", "--model", model, "-o", "all.jsonl").exit_code == 0
     values = [row["value"] for row in rows("all.jsonl")]
-    labelled = [
-        {"text": f"note {number}", "value": {"kind": value["kind"], "urgent": not value["urgent"]}}
-        for number, value in enumerate(values)
-    ]
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled), encoding="utf-8")
-    result = CliRunner().invoke(build_app({"try"}), ["try", TYPE, "rows.jsonl", "--model", str(model), "--json"])
-    assert result.exit_code == 0, result.stderr
+    given = [{**value, "urgent": not value["urgent"]} for value in values]
+    labelled(*({"text": f"note {number}", "value": value} for number, value in enumerate(given)))
+    result = tried(TYPE, "rows.jsonl", "--model", model, "--json")
     kind, urgent = json.loads(result.stdout)["fields"]
     assert (kind["field"], kind["rows"], kind["parallel"]) == ("kind", 6, 6) and kind["confidence_of_wrong"] is None
-    assert urgent["parallel"] == 0 and ("train on 30 rows" in urgent["advice"] or "sequential" in urgent["advice"])
-    plain = CliRunner().invoke(build_app({"try"}), ["try", TYPE, "rows.jsonl", "--model", str(model)])
-    assert "6 rows" in plain.stdout and "kind" in plain.stdout and "6/6" in plain.stdout
-    Path("rows.jsonl").write_text('{"text": "x"}\n', encoding="utf-8")
-    wrong = CliRunner().invoke(build_app({"try"}), ["try", TYPE, "rows.jsonl", "--model", str(model)])
-    assert (
-        wrong.exit_code == 1
-        and "rows.jsonl:1: a row is an object with the inputs and the right `value`" in wrong.stderr
+    assert urgent["parallel"] == 0 and urgent["advice"]
+    assert urgent["example"] == ["rows.jsonl:1", *(json.dumps(one[0]["urgent"]) for one in (given, values))]
+    plain = tried(TYPE, "rows.jsonl", "--model", model).stdout
+    assert f"{model} on 6 rows: 6 of 12 values are right, too few to use" in plain
+    assert "--data rows.jsonl --steps 60 --out trained" in plain
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"text": "x"}, "rows.jsonl:1: a row is an object with the inputs and the right `value`"),
+        ({"text": "x", "value": {"Kind": "fee"}}, "rows.jsonl:1: the values have no `Kind`; did you mean `kind`?"),
+        ({"text": "x", "value": {"kind": "free"}}, "note: this label cannot be right: rows.jsonl:1: `kind`"),
+    ],
+)
+def test_labels_that_cannot_be_right_are_named(model: Path, row: object, message: str) -> None:
+    labelled(row)
+    result = tried(TYPE, "rows.jsonl", "--model", model)
+    assert message in result.stderr and result.exit_code == (0 if "note" in message else 1)
+
+
+def test_labels_are_counted_by_their_places_and_numbers_by_their_value(model: Path) -> None:
+    """Of a table or of objects, items of lists one by one; a key that may be absent counts where it is absent."""
+    fields = 'price: number(1.5..1.5) | null = absent, lines: [{ n: 7 | 8, m: "a" | "b" }](1..1), when: "x" | "y"'
+    Path("note.pasta").write_text(f'template note(title: text)\nuser """{{title}}"""\nassistant json {{ {fields} }}\n')
+    answer = json.loads(
+        CliRunner().invoke(build_app({"run"}), ["run", "note.pasta", "-i", "title=x", "--model", str(model)]).stdout
     )
+    labelled({"title": "x", "value": answer})
+    found = json.loads(tried("note.pasta", "rows.jsonl", "--model", model, "--json").stdout)
+    assert [one["field"] for one in found["fields"]] == ["price", "lines", "lines[].n", "lines[].m", "when"]
+    assert (found["right"], found["values"]) == (4, 4)
+    Path("rows.csv").write_text(f"title,value.when\nx,{answer['when']}\n", encoding="utf-8")
+    assert json.loads(tried("note.pasta", "rows.csv", "--model", model, "--json").stdout)["fields"][1]["parallel"] == 1
 
 
 def test_a_field_that_is_right_as_a_quotation_is_found_by_decoding_it_so(model: Path) -> None:
     """A text of one word has one quotation, which this model would not write by itself."""
-    program = PROGRAM.replace("max=3", "max=8")
-    Path("named.pasta").write_text(program, encoding="utf-8")
-    labelled = [{"title": word, "value": {"kind": "fee", "name": word}} for word in ("Zebra", "Okapi", "Gnu")]
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled), encoding="utf-8")
-    words = ["try", "named.pasta", "rows.jsonl", "--model", str(model), "--json"]
-    result = CliRunner().invoke(build_app({"try"}), words)
-    kind, name = json.loads(result.stdout)["fields"]
+    Path("named.pasta").write_text(PROGRAM.replace("max=3", "max=8"), encoding="utf-8")
+    labelled(*({"title": word, "value": {"kind": "fee", "name": word}} for word in ("Zebra", "Okapi", "Gnu")))
+    kind, name = json.loads(tried("named.pasta", "rows.jsonl", "--model", model, "--json").stdout)["fields"]
     assert (name["parallel"], name["sequential"], name["quoted"], kind["quoted"]) == (0, 0, 3, None)
     assert name["advice"] == 'quote it: Verbatim("title"), in a program verbatim(title)'
 
