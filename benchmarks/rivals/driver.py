@@ -118,26 +118,31 @@ class Driver:
     def run(self, keys: Sequence[str], seconds: float) -> Iterator[str]:
         """Measures the tasks one after another, each in its share of the time. Yields a line about each step."""
         total = sum(SHARES[key] for key in keys)
-        yield from self._start([entry for entry in self.entries if set(entry.tasks) & set(keys)])
-        for key in keys:
+        for at, key in enumerate(keys):
+            yield from self._start(key)
             share = seconds * SHARES[key] / total
             yield from self._batch(TASKS[key], share) if TASKS[key].is_batch else self._alone(TASKS[key], share)
+            for idle in [one for one in self._remotes if not set(self._remotes[one].entry.tasks) & set(keys[at + 1 :])]:
+                self._remotes.pop(idle).close()
 
     def close(self) -> None:
         for remote in self._remotes.values():
             remote.close()
         self._remotes.clear()
 
-    def _start(self, entries: Sequence[Entry]) -> Iterator[str]:
+    def _start(self, task: str) -> Iterator[str]:
+        """The sides of a task that have not been started for another one."""
+        known = self._remotes.keys() | self.record["skipped"].keys()
+        entries = [entry for entry in self.entries if task in entry.tasks and entry.key not in known]
         for entry in entries:
             missing = entry.missing(Path(self.setup.rivals))
             if missing is None:
                 self._remotes[entry.key] = Remote(entry, self.setup, self.core, self.log)
             else:
                 self.record["skipped"][entry.key] = missing
-        for key, remote in list(self._remotes.items()):
+        for key in [entry.key for entry in entries if entry.key in self._remotes]:
             try:
-                remote.wait(START * self.patience)
+                self._remotes[key].wait(START * self.patience)
                 yield f"{key} is ready"
             except SideFailed as problem:
                 self._drop(key, str(problem))
@@ -196,6 +201,9 @@ class Driver:
         self.record["failed"].append({"task": task.key, "side": entry.key, "reason": reason})
         remote.close()
         rest = tuple(key for key in entry.tasks if key != task.key)
+        if not rest:
+            self._remotes.pop(entry.key)
+            return
         again = Remote(replace(entry, tasks=rest), self.setup, self.core, self.log)
         self._remotes[entry.key] = again
         try:

@@ -95,9 +95,13 @@ def _bound(found: Found, task: str, side: str) -> str:
 
 def _of_rates(profile: Mapping[str, Any]) -> Iterator[Goal]:
     rates = {int(rows): rate for rows, rate in profile["rates"].items()}
+    peak, alone = max(rates.values()), rates[min(rates)] / min(rates)
     for rows, least in _RATES:
-        share = rates[rows] / max(rates.values()) if rows in rates else None
-        reason = "All weights are read for few rows, so the memory sets the pace"
+        share = rates[rows] / peak if rows in rates else None
+        reason = (
+            f"One row reads the weights at {2 * alone:.0f} GB/s, so at that rate {rows} rows cannot pass "
+            f"{min(1.0, rows * alone / peak):.2f}"
+        )
         yield Goal(f"products of {rows} rows, share of the prompt's rate", least, share, reason)
     share = profile["limit"]["seconds"] / profile["document"]["seconds"]
     reason = "What takes the rest is [below](#where-the-time-goes)"

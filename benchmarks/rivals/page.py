@@ -20,8 +20,6 @@ from benchmarks.rivals.tasks import TASKS
 
 ROOT: Final = Path(__file__).parents[2]
 RECORD: Final = ROOT / "benchmarks" / "results" / "speed.json"
-PAGE: Final = ROOT / "docs" / "speed.md"
-README: Final = ROOT / "README.md"
 IMAGES: Final = "images"
 LINE: Final = 120
 PICTURED: Final = ("A", "C")
@@ -34,15 +32,18 @@ def write_pages(record: JsonObject, root: Path = ROOT) -> None:
     (root / "docs" / "speed.md").write_text(page.text(), encoding="utf-8")
     for name, picture in page.pictures().items():
         (root / "docs" / IMAGES / name).write_text(picture, encoding="utf-8")
-    readme = root / "README.md"
-    readme.write_text(with_table(readme.read_text(encoding="utf-8"), page.readme()), encoding="utf-8")
+    for path, begin, end, part in (
+        (root / "README.md", "\n## Speed\n\n", "\n## ", page.readme()),
+        (root / "docs" / "index.md", "<!-- speed -->\n", "<!-- end of speed -->", page.start()),
+    ):
+        path.write_text(_with(part, path.read_text(encoding="utf-8"), begin, end), encoding="utf-8")
 
 
-def with_table(readme: str, section: str) -> str:
-    """README with another section about speed."""
-    found = re.subn(r"(?<=\n## Speed\n\n).*?(?=\n## )", lambda _: section + "\n", readme, flags=re.DOTALL)
-    assert found[1] == 1, "README has no section about speed"
-    return found[0]
+def _with(part: str, text: str, begin: str, end: str) -> str:
+    """The text with another part between these two marks."""
+    before, _, rest = text.partition(begin)
+    assert end in rest, f"there is no {begin.strip()} in the page"
+    return f"{before}{begin}{part}{rest[rest.index(end) :]}"
 
 
 class Page:
@@ -94,6 +95,10 @@ class Page:
     def readme(self) -> str:
         """README's section."""
         return self._filled("readme.txt", many=_factor(self._record.get("growth", {}).get("fields", {})))
+
+    def start(self) -> str:
+        """The table of the site's first page."""
+        return self._filled("start.txt")
 
     def _filled(self, name: str, **parts: str) -> str:
         about = self._about

@@ -89,11 +89,13 @@ class Profiled:
         results = [self.run(document) for document in plain]
         whole = (time.process_time() - began) / len(plain)
         with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
+            began, clock = time.process_time(), time.perf_counter()
             for document in timed:
                 self.run(document)
+            own = (time.process_time() - began) / (time.perf_counter() - clock)  # of the time that the profiler saw
         groups, widths = Counter[str](), Counter[int]()
         for event in found.key_averages(group_by_input_shape=True):
-            seconds = event.self_cpu_time_total / 1e6 / len(timed)
+            seconds = own * event.self_cpu_time_total / 1e6 / len(timed)
             group = _group_of(event.key)
             groups[group] += seconds
             if group == "products" and event.input_shapes and event.input_shapes[0]:

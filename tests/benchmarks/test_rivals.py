@@ -14,7 +14,7 @@ import pytest
 from benchmarks.rivals.__main__ import main
 from benchmarks.rivals.figures import exponent_of, median_of
 from benchmarks.rivals.goals import goals
-from benchmarks.rivals.page import Page, write_pages
+from benchmarks.rivals.page import RECORD, Page, write_pages
 from benchmarks.rivals.tasks import TASKS
 
 ABOUT = dict.fromkeys(("processor", "python", "torch", "transformers", "day", "has_avx512"), "1") | {
@@ -35,6 +35,7 @@ def record_of(seconds: dict[str, float]) -> dict[str, Any]:
 def root(tmp_path: Path) -> Path:
     (tmp_path / "docs" / "images").mkdir(parents=True)
     (tmp_path / "README.md").write_text("# Name\n\n## Speed\n\nOld.\n\n## Quality\n\nKept.\n", encoding="utf-8")
+    (tmp_path / "docs" / "index.md").write_text("<!-- speed -->\nOld.\n<!-- end of speed -->\n", encoding="utf-8")
     return tmp_path
 
 
@@ -76,12 +77,20 @@ def test_goals_say_by_how_much_they_are_missed_and_readme_gets_the_table(root: P
     f32, q8 = (next(row for row in rows if f"A against llama.cpp server, {kind}" in row) for kind in ("f32", "Q8_0"))
     assert f32.endswith("| met |") and "missed by 0.75×" in q8 and any("not measured" in row for row in rows)
     write_pages(record, root)
-    readme = (root / "README.md").read_text(encoding="utf-8")
-    assert "Old." not in readme and "Kept." in readme
-    assert "| one document, twelve open fields | 2.00 s | 8.00 s, 4.0× | 2.50 s, 1.2× |" in readme
+    for name in ("README.md", "docs/index.md"):
+        text = (root / name).read_text(encoding="utf-8")
+        assert (
+            "Old." not in text and "| one document, twelve open fields | 2.00 s | 8.00 s, 4.0× | 2.50 s, 1.2× |" in text
+        )
 
 
 def test_medians_and_exponents() -> None:
     found = median_of([1.0, 2.0, 3.0, 4.0, 100.0])
     assert found.value == 3.0 and found.low <= 3.0 <= found.high and found.count == 5
     assert exponent_of([(x, 3 * x**1.5) for x in (1, 2, 8, 64)]) == pytest.approx(1.5)
+
+
+def test_the_pages_are_those_of_the_record() -> None:
+    page = Page(json.loads(RECORD.read_text(encoding="utf-8")))
+    parts = {"docs/speed.md": page.text(), "README.md": page.readme(), "docs/index.md": page.start()}
+    assert [name for name, part in parts.items() if part not in Path(name).read_text(encoding="utf-8")] == []

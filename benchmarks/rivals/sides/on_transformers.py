@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 from transformers.utils import logging
 
 from benchmarks.rivals.side import CAP, InProcess, Setup, Written
@@ -129,6 +129,14 @@ class Outlines(_Loaded):
         return Written(text, self.passes, self.passes)
 
 
+_crop = DynamicCache.crop
+
+
+def _cropped(cache: Any, length: int) -> None:
+    """guidance says how many tokens stay, as it was done; newer versions of transformers take how many go."""
+    _crop(cache, length - cache.get_seq_length() if length > 0 else length)
+
+
 class Guidance(_Loaded):
     """`guidance.json`, which feeds the tokens that its grammar forces."""
 
@@ -136,6 +144,7 @@ class Guidance(_Loaded):
         super().__init__(setup)
         import guidance
 
+        DynamicCache.crop = _cropped  # type: ignore[method-assign]
         self._guidance = guidance
         self._wrapped = guidance.models.Transformers(self.model, self.tokenizer, echo=False, enable_monitoring=False)
 
