@@ -15,7 +15,7 @@ from pastalang.check.report import certain_diagnostics
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.failures import FileError, ProgramError
 from pastalang.grammar import nodes
-from pastalang.grammar.parser import parse
+from pastalang.grammar.parser import ParseResult, parse
 from pastalang.program.program import Program
 from pastalang.reading import Reading, read_file, read_text
 from pastalang.source import Source
@@ -66,14 +66,17 @@ def check_reading(reading: Reading, *, path: Path | None) -> tuple[Program | Non
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All that is known of a text. `file` is its syntax tree, or the part of it that could be read; None if there is
-    none. `program` is None if there are errors.
-    """
+    """All that is known of a text. `parsed` is None if it is no text, and `program` if there are errors."""
 
     source: Source
-    file: nodes.File | None
+    parsed: ParseResult | None
     program: Program | None
     diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def file(self) -> nodes.File | None:
+        """Its syntax tree, or the part of it that could be read; None if there is none."""
+        return None if self.parsed is None else self.parsed.file or self.parsed.rest
 
 
 def analyse(text: str, *, path: Path | None, name: str, read: Read | None = None) -> Analysis:
@@ -89,12 +92,12 @@ def analyse_reading(reading: Reading, *, path: Path | None, read: Read | None = 
     diagnostics = (*reading.diagnostics, *parsed.diagnostics)
     if parsed.file is not None:
         checked = check_file(reading.source, parsed.file, path=path, parse=_parse, read=read)
-        return Analysis(reading.source, parsed.file, checked.program, (*diagnostics, *checked.diagnostics))
+        return Analysis(reading.source, parsed, checked.program, (*diagnostics, *checked.diagnostics))
     if parsed.rest is not None:
         checked = check_file(reading.source, parsed.rest, path=path, parse=_parse, read=read)
         diagnostics = (*diagnostics, *certain_diagnostics(checked.diagnostics, parsed.diagnostics))
     diagnostics = tuple(sorted(diagnostics, key=lambda diagnostic: (diagnostic.source.name, diagnostic.span)))
-    return Analysis(reading.source, parsed.rest, None, diagnostics)
+    return Analysis(reading.source, parsed, None, diagnostics)
 
 
 def _parse(source: Source) -> tuple[nodes.File | None, tuple[Diagnostic, ...]]:

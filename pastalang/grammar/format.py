@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
 from pastalang.grammar.nodes import Trivia
-from pastalang.grammar.parser import parse, parse_text
+from pastalang.grammar.parser import ParseResult, parse, tokens_of
 from pastalang.grammar.printer import print_file
+from pastalang.grammar.tokens import Token
+from pastalang.reading import read_text
 from pastalang.source import Source, Span
 
 OFF, ON = "fmt: off", "fmt: on"
@@ -26,16 +29,37 @@ class Formatting:
 
 def format_source(source: Source) -> Formatting:
     """The canonical text of a source. The result has been read back, and means the same."""
-    result = parse(source)
-    if result.file is None:
-        return Formatting(None, result.diagnostics)
-    text = "".join(_blocks(source, result.file))
-    again = parse_text(text, name=source.name)
+    return format_parsed(source, parse(source))
+
+
+def format_parsed(source: Source, parsed: ParseResult) -> Formatting:
+    """The canonical text of a source that has been parsed."""
+    if parsed.file is None:
+        return Formatting(None, parsed.diagnostics)
+    text = "".join(_blocks(source, parsed.file))
+    return _problem_of(text, source, parsed) or Formatting(text, parsed.diagnostics)
+
+
+def _problem_of(text: str, source: Source, parsed: ParseResult) -> Formatting | None:
+    """Read the result back. The same words make the same tree; where some changed, the trees are compared."""
+    if text == source.text:
+        return None
+    reading = read_text(source.name, text)
+    if not reading.is_usable:
+        return Formatting(None, reading.diagnostics)
+    if _words(tokens_of(reading.source)) == _words(parsed.tokens):
+        return None
+    again = parse(reading.source)
     if again.file is None:
         # Only a file that is just below a limit can get above it by being laid out.
-        return Formatting(None, again.diagnostics)
-    assert says_the_same(result.file, again.file), "formatting must not change what a program says"
-    return Formatting(text, result.diagnostics)
+        return Formatting(None, (*reading.diagnostics, *again.diagnostics))
+    assert says_the_same(parsed.file, again.file), "formatting must not change what a program says"
+    return None
+
+
+def _words(tokens: Sequence[Token]) -> list[tuple[str, str, str]]:
+    """All that a tree is made of, places left out."""
+    return [(token.type, "" if token.type == "SEPARATOR" else token.text, token.value) for token in tokens]
 
 
 def _blocks(source: Source, file: nodes.File) -> list[str]:

@@ -46,11 +46,15 @@ from pastalang.source import Source, Span
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """`file` is None if there is an error, and `rest` the part that could be read. Warnings may come with a file."""
+    """`file` is None if there is an error, and `rest` the part that could be read. Warnings may come with a file.
+
+    `tokens` are what a file was made of.
+    """
 
     file: nodes.File | None
     diagnostics: tuple[Diagnostic, ...]
     rest: nodes.File | None = None
+    tokens: tuple[Token, ...] = ()
 
 
 def parse_text(text: str, *, name: str = "<text>") -> ParseResult:
@@ -74,7 +78,18 @@ def parse(source: Source) -> ParseResult:
         problems = [_empty_file(source)]
     if any(problem.in_source(source).is_error for problem in problems) or file is None:
         return ParseResult(None, _diagnostics(source, problems), file)
-    return ParseResult(attach_comments(source, file, scanned.comments), _diagnostics(source, problems))
+    whole = attach_comments(source, file, scanned.comments)
+    return ParseResult(whole, _diagnostics(source, problems), tokens=tuple(tokens))
+
+
+def tokens_of(source: Source) -> list[Token]:
+    """The tokens that the tree of a source would be made of; none where something is wrong with them."""
+    try:
+        scanned = scan(source)
+        tokens = lay_out(scanned)
+    except LimitExceeded:
+        return []
+    return [] if scanned.problems else tokens
 
 
 def _feed(tokens: list[Token], scanned: list[Problem], end: int) -> tuple[nodes.File | None, list[Problem]]:

@@ -569,6 +569,8 @@ def render(document: Document, *, width: int) -> str:
             case str():
                 written.append(item)
                 column += len(item)
+            case Concat(parts=parts):
+                todo += [(depth, broken, part) for part in reversed(parts)]
             case Suffix(text=text):
                 written.append(text)
             case Verbatim(text=text):
@@ -586,8 +588,6 @@ def render(document: Document, *, width: int) -> str:
                 column += len(item.flat)
             case Nest(content=content):
                 todo.append((depth + 1, broken, content))
-            case Concat(parts=parts):
-                todo.extend((depth, broken, part) for part in reversed(parts))
             case Group(content=content):
                 fits = not item.is_forced and _fits(content, width - column, todo)
                 todo.append((depth, not fits, content))
@@ -610,6 +610,8 @@ def _fits(content: Document, room: int, waiting: list[tuple[int, bool, Document]
         match item:
             case str():
                 room -= len(item)
+            case Concat(parts=parts):
+                todo += [(broken, part) for part in reversed(parts)]
             case Suffix() | Verbatim():
                 pass
             case IfBroken():
@@ -620,6 +622,4 @@ def _fits(content: Document, room: int, waiting: list[tuple[int, bool, Document]
                 room -= len(item.flat)
             case Nest(content=inner) | Group(content=inner):
                 todo.append((broken, inner))
-            case Concat(parts=parts):
-                todo.extend((broken, part) for part in reversed(parts))
     return False

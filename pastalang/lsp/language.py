@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import eq
 from pathlib import Path
 from typing import Final
 
@@ -16,26 +17,17 @@ from pastalang.check.built_in_types import BUILT_IN_TYPES, INPUT_TYPES
 from pastalang.compiler import Analysis, analyse
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
-from pastalang.grammar.format import format_source
+from pastalang.grammar.format import format_parsed
+from pastalang.lsp.forecasts import Forecast, Forecasts, Question
 from pastalang.lsp.names import Kind, Occurrence, occurrences
-from pastalang.plan.branches import Hole
-from pastalang.plan.build import build_plan
-from pastalang.plan.builder import PlanError
-from pastalang.plan.dependencies import critical_path
-from pastalang.plan.plan import Plan
-from pastalang.plan.run_bounds import totals_of
-from pastalang.plan.structure import fields_of
-from pastalang.plan.token_bounds import Lengths
 from pastalang.reading import Reading, read_file, read_text
 from pastalang.source import Source, Span
 from pastalang.values.describe import counted
-from pastalang.values.paths import is_mark, steps_of
 
 Read = Callable[[Path], str | None]  # the text of a file that an editor has open
 
 _MEANT: Final = re.compile(r"did you mean `([^`]+)`")
-_MOST_BRANCHES: Final = 500  # of a larger plan there is no forecast: an editor does not wait
-_SHORT: Final = 100  # lines of a program whose plan is made while somebody waits
+_SHORT: Final = 100  # lines of a program whose forecasts are made while somebody waits
 _WORD: Final = re.compile(r"\w+")
 _AFTER: Final = re.compile(r"\bafter\s+(?:[\w\"]+\s*,\s*)*\w*$")
 _IN_TEXT: Final = re.compile(r"\{(?:(?:if|if not|fork \w+ in|for \w+ in|sync)\s+)?\w*$")
@@ -81,12 +73,19 @@ class Symbol:
 
 
 class Document:
-    """A program in an editor. `path` is where it is saved, for its imports, and `read` gives what else is open."""
+    """A program in an editor. `path` is where it is saved, for its imports, and `read` gives what else is open.
 
-    def __init__(self, text: str, *, path: Path | None, read: Read = lambda _: None) -> None:
+    `forecasts` are kept from one text to the next.
+    """
+
+    def __init__(
+        self, text: str, *, path: Path | None, read: Read = lambda _: None, forecasts: Forecasts | None = None
+    ) -> None:
         self.path = path
+        self.forecasts = Forecasts() if forecasts is None else forecasts
         self._read = read
         self._text = text
+        self._imported: list[str] = []
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -95,7 +94,9 @@ class Document:
 
     def _reading(self, path: Path, name: str) -> Reading:
         text = self._read(path)
-        return read_file(path, name=name) if text is None else read_text(name, text)
+        reading = read_file(path, name=name) if text is None else read_text(name, text)
+        self._imported.append(reading.source.text)
+        return reading
 
     @property
     def source(self) -> Source:
@@ -113,27 +114,39 @@ class Document:
     def name_at(self, offset: int) -> Occurrence | None:
         return next((one for one in self.names if one.span.start <= offset <= one.span.end), None)
 
-    # ── plans ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── forecasts ────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property
-    def plans(self) -> dict[str, Plan]:
-        """The plan of each template, if the program has no errors."""
-        program = self.analysis.program
-        found: dict[str, Plan] = {}
-        if program is None:
-            return found
-        for name, template in program.templates.items():
-            try:
-                found[name] = build_plan(template, program)
-            except PlanError:
-                continue
-        return found
+    def questions(self) -> dict[str, Question]:
+        """What is asked about each template, if the program has no errors."""
+        program, file = self.analysis.program, self.analysis.file
+        if program is None or file is None:
+            return {}
+        declarations = [(one, self.source.slice(one.span)) for one in file.declarations]
+        shared = [text for one, text in declarations if not isinstance(one, nodes.TemplateDeclaration)]
+        return {
+            one.name.text: Question(one.name.text, (text, *shared, *self._imported), program)
+            for one, text in declarations
+            if isinstance(one, nodes.TemplateDeclaration)
+        }
 
-    def lenses(self) -> Iterator[tuple[Span, str]]:
-        """What each template takes, at its name."""
+    def unknown(self) -> list[Question]:
+        """The templates of which there is no forecast yet."""
+        return [one for one in self.questions.values() if self.forecasts.known(one) is None]
+
+    def lenses(self, *, earlier: Mapping[str, str] | None = None) -> Iterator[tuple[Span, str]]:
+        """What each template takes, at its name.
+
+        With `earlier` nothing is made: it has the last forecasts of templates, which stand in for those that are not
+        known yet.
+        """
         for one in self.names:
-            if one.kind is Kind.TEMPLATE and (plan := self.plans.get(one.text)) is not None:
-                yield one.span, forecast_text(plan)
+            question = self.questions.get(one.text) if one.kind is Kind.TEMPLATE else None
+            if question is not None:
+                found = self.forecasts.answer(question) if earlier is None else self.forecasts.known(question)
+                text = (earlier or {}).get(one.text) if found is None else found.text
+                if text is not None:
+                    yield one.span, text
 
     # ── names ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,9 +161,9 @@ class Document:
         node = here.declares if place is None else place[1].declares
         home = self if place is None else place[0]
         if here.kind is Kind.TEMPLATE:
-            plan = self.quick_plans.get(here.text)
-            text = f"template `{here.text}`" + ("" if plan is None else f": {forecast_text(plan)}")
-            return here.span, text
+            found = self.quick_forecasts.get(here.text)
+            known = "" if found is None or found.text is None else f": {found.text}"
+            return here.span, f"template `{here.text}`{known}"
         return (here.span, "\n\n".join(home.described(here, node))) if node is not None else None
 
     def described(self, name: Occurrence, node: object) -> Iterator[str]:
@@ -180,23 +193,16 @@ class Document:
                 yield f"`{name.text}`"
 
     @property
-    def quick_plans(self) -> dict[str, Plan]:
-        """The plans that are known, or made soon enough for somebody who waits."""
+    def quick_forecasts(self) -> dict[str, Forecast]:
+        """The forecasts that are known, or made soon enough for somebody who waits."""
         is_long = len(self.source.line_starts) > _SHORT
-        known: dict[str, Plan] = self.__dict__.get("plans", {}) if is_long else self.plans
-        return known
+        ask = self.forecasts.known if is_long else self.forecasts.answer
+        return {name: found for name, one in self.questions.items() if (found := ask(one)) is not None}
 
     def _passes(self, name: str) -> Iterator[str]:
-        limits = {
-            segment.max_tokens
-            for plan in self.quick_plans.values()
-            for _, _, segment in fields_of(plan)
-            if isinstance(segment, Hole)
-            and name in [step for step in steps_of(segment.field) if not is_mark(step)][-1:]
-        }
+        limits = [one.limits[name] for one in self.quick_forecasts.values() if name in one.limits]
         if limits:
-            most = max(limits)
-            yield f"at most {counted(most, 'token')}, one pass for each"
+            yield f"at most {counted(max(limits), 'token')}, one pass for each"
 
     def definition(self, name: Occurrence) -> tuple[Document, Occurrence] | None:
         """Where a name is declared: in this file, or in one that it imports."""
@@ -216,7 +222,7 @@ class Document:
             text = path.read_text("utf-8") if text is None else text
         except (OSError, ValueError):
             return None
-        return Document(text, path=path, read=self._read)
+        return Document(text, path=path, read=self._read, forecasts=self.forecasts)
 
     def imports(self, path: Path, name: str) -> bool:
         """Returns True if it imports this name of that file."""
@@ -248,7 +254,22 @@ class Document:
 
     def formatted(self) -> str | None:
         """The canonical text; None if it has syntax errors."""
-        return format_source(self.source).text
+        parsed = self.analysis.parsed
+        return None if parsed is None else format_parsed(self.source, parsed).text
+
+    def edit(self) -> tuple[Span, str] | None:
+        """The change that lays it out: the lines from the first that differs to the last."""
+        new, old = self.formatted(), self.source.text
+        if new is None or new == old:
+            return None
+        lines, kept = new.splitlines(keepends=True), old.splitlines(keepends=True)
+        same = list(map(eq, lines, kept))
+        first = same.index(False) if False in same else len(same)
+        lines, kept = lines[first:], kept[first:]
+        same = list(map(eq, reversed(lines), reversed(kept)))
+        last = same.index(False) if False in same else len(same)
+        start = len("".join(old.splitlines(keepends=True)[:first]))
+        return Span(start, start + len("".join(kept[: len(kept) - last]))), "".join(lines[: len(lines) - last])
 
     def fixes(self) -> Iterator[Fix]:
         """A change for every "did you mean"."""
@@ -287,11 +308,6 @@ class Document:
         return list(dict.fromkeys([*inputs, *(one.text for one in self.names if one.kind is Kind.LOCAL)]))
 
 
-def _last(field: str) -> str:
-    """The key or name that a field of a plan has by itself."""
-    return [step for step in steps_of(field) if step != "[]" and not is_mark(step)][-1].strip('"')
-
-
 def _siblings(text: str, offset: int) -> list[str]:
     """The names of the other fields of the innermost braces around a place."""
     start = end = offset
@@ -320,12 +336,3 @@ def _flat(text: str) -> str:
             found.append(letter)
         depth += letter == "{"
     return "".join(found)
-
-
-def forecast_text(plan: Plan) -> str:
-    """Such as "8 values, 24 passes, 3.1x": everything at its limit, next to one value after another."""
-    values = sum(not (isinstance(one, Hole) and one.is_thread) for _, _, one in fields_of(plan))
-    if len(plan.branches) > _MOST_BRANCHES:
-        return counted(values, "value")
-    passes, draws = critical_path(plan, Lengths()).length, totals_of(plan, Lengths()).draws.high
-    return f"{counted(values, 'value')}, {counted(passes, 'pass')}, {draws / max(1, passes):.1f}x"

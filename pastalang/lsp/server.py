@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +12,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.lsp.forecasts import Forecasts
 from pastalang.lsp.language import Document, Item, Symbol
 from pastalang.lsp.names import Kind
 from pastalang.source import Source, Span
@@ -83,10 +86,8 @@ def make_server() -> LanguageServer:
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatting(given: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
         document = documents.of(given.text_document.uri)
-        text = document.formatted()
-        if text is None:
-            return None
-        return [lsp.TextEdit(range_of(document.source, Span(0, len(document.source.text))), text)]
+        found = document.edit()
+        return None if found is None else [lsp.TextEdit(range_of(document.source, found[0]), found[1])]
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION)
     def actions(given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
@@ -104,13 +105,9 @@ def make_server() -> LanguageServer:
         ]  # fmt: skip
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
-    @server.thread()
-    def lenses(given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
-        document = documents.of(given.text_document.uri)
-        return [
-            lsp.CodeLens(range_of(document.source, span), lsp.Command(text, ""))
-            for span, text in document.lenses()
-        ]  # fmt: skip
+    async def lenses(given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        document, found = await documents.lenses(given.text_document.uri)
+        return [lsp.CodeLens(range_of(document.source, span), lsp.Command(text, "")) for span, text in found]
 
     return server
 
@@ -121,12 +118,16 @@ class Documents:
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
         self._known: dict[str, Document] = {}
+        self._forecasts = Forecasts()
+        self._shown: dict[str, dict[str, str]] = {}  # the forecasts that an editor shows, by template
 
     def of(self, uri: str) -> Document:
         if uri not in self._known:
             path = to_fs_path(uri)
             text = self._server.workspace.get_text_document(uri).source
-            self._known[uri] = Document(text, path=None if path is None else Path(path), read=self._opened)
+            self._known[uri] = Document(
+                text, path=None if path is None else Path(path), read=self._opened, forecasts=self._forecasts
+            )  # fmt: skip
         return self._known[uri]
 
     def forget(self) -> None:
@@ -136,6 +137,34 @@ class Documents:
     def publish(self, uri: str) -> None:
         found = [_diagnostic(one, uri) for one in self.of(uri).diagnostics]
         self._server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
+
+    async def lenses(self, uri: str) -> tuple[Document, list[tuple[Span, str]]]:
+        """What is known at once; what is not is made beside other answers, and then the editor is told to ask again.
+
+        An editor that cannot be told waits.
+        """
+        document, loop = self.of(uri), asyncio.get_running_loop()
+        unknown = document.unknown()
+        if not unknown:
+            found = list(document.lenses())
+        elif self._can_refresh:
+            found = list(document.lenses(earlier=self._shown.get(uri, {})))
+            self._forecasts.want(uri, unknown, lambda: self._tell(loop))
+        else:
+            found = await loop.run_in_executor(None, lambda: list(document.lenses()))
+        self._shown[uri] = {document.source.slice(span): text for span, text in found}
+        return document, found
+
+    @property
+    def _can_refresh(self) -> bool:
+        workspace = self._server.client_capabilities.workspace
+        lens = None if workspace is None else workspace.code_lens
+        return lens is not None and bool(lens.refresh_support)
+
+    def _tell(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called by the thread of forecasts. The editor may have left."""
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._server.workspace_code_lens_refresh, None)
 
     def rename(self, given: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
         uri = given.text_document.uri

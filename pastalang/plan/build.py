@@ -146,14 +146,22 @@ def _written(
 
 
 def _default_limits(template: Template, program: Program, max_tokens: int | None) -> DefaultLimits:
-    """The roomiest limits with which the answer does not need too many positions. They are the same in every mode."""
-    for row in (*DEFAULT_LIMITS, *TIGHT_LIMITS):
-        defaults = row if max_tokens is None else row.with_texts_of(max_tokens)
-        builder = _written(template, program, Mode.STRICT, defaults)
-        is_first_choice = builder.has_open_lists and row in DEFAULT_LIMITS[:-1]
-        if _answer_room(builder) <= (ANSWER_POSITIONS if is_first_choice else WIDE_POSITIONS):
-            break
-    return defaults
+    """The roomiest limits with which the answer does not need too many positions. They are the same in every mode.
+
+    Tighter limits never need more room, so an answer that needs as much with the tightest needs it with all.
+    """
+    rows = [row if max_tokens is None else row.with_texts_of(max_tokens) for row in (*DEFAULT_LIMITS, *TIGHT_LIMITS)]
+    builder = _written(template, program, Mode.STRICT, rows[0])
+    room = _answer_room(builder)
+    wanted = [ANSWER_POSITIONS if builder.has_open_lists else WIDE_POSITIONS] * (len(DEFAULT_LIMITS) - 1)
+    wanted += [WIDE_POSITIONS] * (len(rows) - len(wanted))
+    if room <= wanted[0]:
+        return rows[0]
+    is_fixed = _answer_room(_written(template, program, Mode.STRICT, rows[-1])) == room
+    for row, most in zip(rows[1:-1], wanted[1:-1], strict=True):
+        if (room if is_fixed else _answer_room(_written(template, program, Mode.STRICT, row))) <= most:
+            return row
+    return rows[-1]
 
 
 def _answer_room(builder: PlanBuilder) -> int:

@@ -36,14 +36,15 @@ assistant json {
 class Editor:
     """Opens programs of a folder, and asks about places that are written as the text before them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **capabilities: Any) -> None:
         self.folder, self.number, self.texts = folder, 0, dict[str, str]()
         self.diagnostics: dict[str, list[dict[str, Any]]] = {}
+        self.asked: list[str] = []  # by the server
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from pastalang.cli.main import main; main()", "lsp"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities={})
+        self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities=capabilities)
         self.tell("initialized")
 
     def tell(self, method: str, **params: Any) -> None:
@@ -53,10 +54,21 @@ class Editor:
         self.number += 1
         self._send({"id": self.number, "method": method, "params": params})
         while (message := self._receive()).get("id") != self.number:
-            if message["method"] == "textDocument/publishDiagnostics":
-                self.diagnostics[message["params"]["uri"]] = message["params"]["diagnostics"]
+            self._take(message)
         assert "error" not in message, message
         return message["result"]
+
+    def wait_for(self, method: str) -> None:
+        while method not in self.asked:
+            self._take(self._receive())
+        self.asked.remove(method)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message["method"] == "textDocument/publishDiagnostics":
+            self.diagnostics[message["params"]["uri"]] = message["params"]["diagnostics"]
+        elif "id" in message:
+            self.asked.append(message["method"])
+            self._send({"id": message["id"], "result": None})
 
     def _send(self, message: dict[str, Any]) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -99,6 +111,12 @@ class Editor:
     def of(self, method: str, name: str, **params: Any) -> Any:
         return self.ask(f"textDocument/{method}", textDocument={"uri": self.uri(name)}, **params)
 
+    def leave(self) -> None:
+        self.ask("shutdown")
+        self.tell("exit")
+        self.process.communicate(timeout=20)
+        assert self.process.returncode == 0
+
     def slice(self, name: str, where: Any) -> str:
         lines = self.texts[name].split("\n")
         (start, end), line = (where["start"], where["end"]), lines[where["start"]["line"]].encode("utf-16-le")
@@ -112,10 +130,7 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     found.open("types.pasta", TYPES)
     found.open("bill.pasta", PROGRAM)
     yield found
-    found.ask("shutdown")
-    found.tell("exit")
-    found.process.communicate(timeout=20)
-    assert found.process.returncode == 0
+    found.leave()
 
 
 def test_a_program_is_checked_while_it_is_typed_and_each_suggestion_is_a_change(editor: Editor) -> None:
@@ -179,11 +194,35 @@ def test_a_program_has_symbols_a_canonical_form_and_a_forecast(editor: Editor) -
     assert lens["command"]["title"] == "5 values, 36 passes, 1.7x"
     editor.change("bill.pasta", PROGRAM.replace("  brand: ", "      brand:"))
     [edit] = editor.of("formatting", "bill.pasta", options={"tabSize": 2, "insertSpaces": True})
-    assert edit["newText"] == PROGRAM
+    assert edit["newText"] == "  brand: string(max=12) | null\n"
+    lines = {place: edit["range"][place]["line"] for place in ("start", "end")}
+    assert lines == {"start": 10, "end": 11} and edit["range"]["end"]["character"] == 0
     editor.change("bill.pasta", PROGRAM.replace("{", "[", 1))
     assert editor.of("formatting", "bill.pasta", options={"tabSize": 2, "insertSpaces": True}) is None
     assert editor.of("codeLens", "bill.pasta") == []
     editor.change("bill.pasta", PROGRAM)
+
+
+def test_an_editor_that_can_ask_again_does_not_wait_for_a_forecast(tmp_path: Path) -> None:
+    editor = Editor(tmp_path, workspace={"codeLens": {"refreshSupport": True}})
+    editor.open("types.pasta", TYPES)
+    editor.open("bill.pasta", PROGRAM)
+    assert editor.of("codeLens", "bill.pasta") == []
+    editor.wait_for("workspace/codeLens/refresh")
+    [lens] = editor.of("codeLens", "bill.pasta")
+    assert lens["command"]["title"] == "5 values, 36 passes, 1.7x"
+    editor.change("bill.pasta", PROGRAM.replace("max=24", "max=25"))
+    [earlier] = editor.of("codeLens", "bill.pasta")
+    assert earlier == lens  # until the new one is known
+    editor.wait_for("workspace/codeLens/refresh")
+    [lens] = editor.of("codeLens", "bill.pasta")
+    assert lens["command"]["title"] == "5 values, 37 passes, 1.7x" and editor.asked == []
+    editor.change("bill.pasta", PROGRAM)
+    [lens] = editor.of("codeLens", "bill.pasta")
+    assert lens == earlier and editor.asked == []  # it was known
+    editor.change("bill.pasta", PROGRAM.replace("after brand", "after brnad"))
+    assert editor.of("codeLens", "bill.pasta") == []
+    editor.leave()
 
 
 def test_three_hundred_random_edits_are_survived(editor: Editor) -> None:
