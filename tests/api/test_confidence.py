@@ -83,16 +83,6 @@ def test_details_change_no_answer() -> None:
         assert len(texts) == 1
 
 
-def test_an_unsure_field_is_decoded_again_and_the_surer_value_stays() -> None:
-    program = json_program("  a: string(max=5)\n  b: boolean")
-    engine = hashing(6)
-    once = engine.run(program, sampling=WARM, on_truncated="keep")
-    again = engine.run(program, sampling=WARM, retry_below=0.999, on_truncated="keep")
-    assert again.usage.attempts >= 1
-    for before, after in zip(once.fields, again.fields, strict=True):
-        assert after.confidence >= before.confidence and (after.attempts > 1 or after.value == before.value)
-
-
 def test_a_field_that_is_sure_enough_is_left_alone() -> None:
     result = writing({'"a": ': '"hi"'}).run(json_program("  a: string(max=9)"), retry_below=0.5)
     assert result.usage.attempts == 0 and result.field("a").attempts == 1

@@ -38,35 +38,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_right_program_ends_with_0(folder: Path) -> None:
-    result = pasta("check", str(folder / "right.pasta"))
-    assert (result.exit_code, result.output) == (0, "checked 1 file: no problems\n")
-
-
-def test_a_wrong_program_ends_with_1(folder: Path) -> None:
-    result = pasta("check", str(folder / "inner" / "wrong.pasta"))
-    assert result.exit_code == 1
-    assert "error[unknown-name]: unknown type `dat`" in result.output
-    assert "did you mean `date`?" in result.output
-
-
-def test_a_warning_is_a_problem_only_when_strict(folder: Path) -> None:
-    path = str(folder / "warned.pasta")
-    assert pasta("check", path).exit_code == 0
-    assert pasta("check", "--strict", path).exit_code == 1
-
-
 def test_a_missing_file_ends_with_3_after_the_others_were_checked(folder: Path) -> None:
     result = pasta("check", str(folder / "missing.pasta"), str(folder / "inner"))
     assert result.exit_code == 3
     assert "error[file-not-found]" in result.output
     assert "error[unknown-name]" in result.output
-
-
-def test_wrong_usage_ends_with_2() -> None:
-    assert pasta("check").exit_code == 2
-    assert pasta("check", "--format", "xml", "a.pasta").exit_code == 2
-    assert pasta("explain", "no-such-code").exit_code == 2
 
 
 def test_a_folder_stands_for_the_programs_in_it_but_not_for_hidden_ones(folder: Path) -> None:
@@ -120,12 +96,6 @@ def test_a_problem_in_an_imported_file_is_reported_once(tmp_path: Path) -> None:
         text = 'import A from "./types.pasta"\n\ntemplate t()\nassistant json A\n'
         (tmp_path / f"{name}.pasta").write_text(text, encoding="utf-8")
     assert "checked 3 files: 1 error\n" in pasta("check", str(tmp_path)).output
-
-
-def test_explain_prints_the_page_of_a_code() -> None:
-    result = pasta("explain", "dependency-cycle")
-    assert result.exit_code == 0
-    assert result.output.startswith("# dependency-cycle\n")
 
 
 @pytest.mark.parametrize("written", ["[dependency-cycle]", "error[dependency-cycle]", "warning[dependency-cycle]"])

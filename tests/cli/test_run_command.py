@@ -130,12 +130,6 @@ def test_the_timeline_says_who_decoded_when(program: Path, model: Path) -> None:
     assert names[1:] == ["main", "brand", "kind", "headline"]
 
 
-def test_with_json_the_timeline_goes_to_the_standard_error(program: Path, model: Path) -> None:
-    result = run(program, "--model", model, "--input", "title=x", "--timeline", "--json")
-    assert json.loads(result.stdout)["value"]
-    assert "forward passes" in result.stderr
-
-
 def test_a_trace_is_written_as_its_ending_says(program: Path, model: Path, tmp_path: Path) -> None:
     files = {ending: tmp_path / f"run.{ending}" for ending in ("jsonl", "json", "html")}
     for file in files.values():
@@ -145,28 +139,6 @@ def test_a_trace_is_written_as_its_ending_says(program: Path, model: Path, tmp_p
     ]  # fmt: skip
     assert json.loads(files["json"].read_text("utf-8"))["traceEvents"]
     assert files["html"].read_text("utf-8").startswith("<!doctype html>")
-
-
-def without_time(result: Result) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(result.stdout)
-    del found["usage"]["seconds"]
-    return found
-
-
-def test_one_seed_gives_one_answer_and_another_one_another(program: Path, model: Path) -> None:
-    first, again, other = (
-        run(program, "--model", model, "--input", "title=x", "--json", "--seed", seed) for seed in (1, 1, 2)
-    )
-    assert without_time(first) == without_time(again)
-    assert without_time(first)["text"] != without_time(other)["text"]
-
-
-def test_left_to_right_takes_more_passes(program: Path, model: Path) -> None:
-    passes = [
-        without_time(run(program, "--model", model, "--input", "title=x", "--json", "--mode", mode))["usage"]
-        for mode in ("strict", "sequential")
-    ]
-    assert passes[0]["forward_passes"] < passes[1]["forward_passes"]
 
 
 def test_each_line_of_inputs_is_a_run(program: Path, model: Path, tmp_path: Path) -> None:
@@ -196,16 +168,6 @@ def test_a_missing_input_is_reported_before_a_model_is_loaded(program: Path, mod
     for name in ("config.json", "model.safetensors", "tokenizer.json"):  # no model, but nothing shows it before loading
         (tmp_path / name).write_text("{}", encoding="utf-8")
     assert refused(1, program, "--model", tmp_path) == "missing input `title` (text)\n"
-
-
-def test_a_misspelled_input_is_reported_with_the_right_name(program: Path, model: Path) -> None:
-    message = refused(1, program, "--model", model, "--input", "titel=x")
-    assert "unknown input `titel`; did you mean `title`?" in message
-
-
-def test_an_input_of_the_wrong_type_is_reported(program: Path, model: Path) -> None:
-    message = refused(1, program, "--model", model, "--input", "title=x", "--input", "stars=true")
-    assert message == "`stars` has to be an integer, not true\n"
 
 
 @pytest.mark.parametrize(
@@ -333,14 +295,6 @@ def test_of_several_templates_one_is_chosen(model: Path, tmp_path: Path) -> None
     assert "choose one with --template: first, second" in refused(2, file, "--model", model)
     assert "has no template 'third'" in refused(2, file, "--model", model, "--template", "third")
     assert run(file, "--model", model, "--template", "second").exit_code == 0
-
-
-def test_a_program_with_problems_is_not_run(model: Path, tmp_path: Path) -> None:
-    file = tmp_path / "wrong.pasta"
-    file.write_text("template t()\nassistant json { a: dat }\n", encoding="utf-8")
-    assert "unknown type `dat`" in refused(1, file, "--model", model)
-    assert "there is no file" in refused(3, tmp_path / "nowhere.pasta", "--model", model)
-    assert "takes one program" in refused(2, tmp_path, "--model", model)
 
 
 def test_ctrl_c_stops_with_the_code_that_shells_know(

@@ -15,19 +15,12 @@ import torch
 import pastalang
 from pastalang import (
     Cancelled,
-    Done,
     Engine,
-    FieldDone,
-    FieldStarted,
     Limits,
-    LoadError,
     Mode,
-    NotFiniteLogits,
-    OutOfMemory,
     Result,
     RunError,
     Sampling,
-    TextDelta,
     TooLong,
 )
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
@@ -64,17 +57,6 @@ assistant json {
   brand: string(max=12)
   stars: integer(1..5)
 }
-''')
-FAN_OUT = pastalang.compile('''
-template notes(points: [text])
-user """
-Notes.
-"""
-assistant text """
-{fork point in points ~40}
-{point}: {note: string(max=30)}
-{end}
-"""
 ''')
 
 
@@ -127,51 +109,12 @@ def test_every_example_takes_as_many_passes_as_its_plan_asks_for(path: Path, mod
         assert engine.scheduler.memory.cells.in_use == engine.scheduler.prefix.size
 
 
-def test_a_skeleton_takes_as_many_passes_as_its_longest_value_has_tokens() -> None:
-    fields = "\n".join(f"  f{number}: string(max=30)" for number in range(96))
-    program = pastalang.compile(f'template t()\nuser """\nGo.\n"""\nassistant json {{\n{fields}\n}}\n')
-    result = toy_engine().run(program, {}, sampling=WARM)
-    longest = max(len(field.tokens) for field in result.fields)
-    assert result.usage.forward_passes <= longest <= 30
-    assert len(result.value) == 96
-
-
 def test_a_batch_takes_as_many_passes_as_its_longest_request() -> None:
     engine = fake_engine()
     results = engine.batch(PRODUCT, [{"title": "a" * length} for length in range(1, 7)], sampling=WARM)
     assert engine.scheduler.forward_passes == max(
         result.usage.forward_passes for result in results if isinstance(result, Result)
     )
-
-
-def test_a_small_memory_gives_the_same_answer() -> None:
-    inputs = {"points": [f"point {number}" for number in range(12)]}
-    plenty = fake_engine().run(FAN_OUT, inputs, sampling=WARM)
-    engine = fake_engine(cells=160, prefix_cells=0)
-    scarce = engine.run(FAN_OUT, inputs, sampling=WARM)
-    assert scarce.text == plenty.text
-    assert scarce.usage.peak_cells <= 160 < plenty.usage.peak_cells
-    assert scarce.usage.forward_passes > plenty.usage.forward_passes
-    engine.check_integrity()
-
-
-def test_many_requests_in_a_small_memory_give_the_same_answers() -> None:
-    titles = [{"title": "a" * length} for length in range(1, 9)]
-    engine = fake_engine(cells=140, prefix_cells=0)
-    scarce = engine.batch(PRODUCT, titles, sampling=WARM)
-    plenty = fake_engine().batch(PRODUCT, titles, sampling=WARM)
-    assert [one.text for one in scarce if isinstance(one, Result)] == [
-        one.text for one in plenty if isinstance(one, Result)
-    ]
-    assert len(scarce) == 8
-    engine.check_integrity()
-
-
-def test_a_memory_too_small_for_one_branch_is_an_error_that_names_it() -> None:
-    engine = fake_engine(cells=20)
-    with pytest.raises(OutOfMemory, match="the prompt"):
-        engine.run(PRODUCT, {"title": "a long title that does not fit"})
-    engine.check_integrity()
 
 
 def test_chunks_do_not_change_the_answer() -> None:
@@ -207,16 +150,6 @@ def test_kept_prompts_never_take_more_than_their_share() -> None:
         engine.check_integrity()
 
 
-def test_a_stream_tells_the_fields_as_they_grow() -> None:
-    events = list(fake_engine().stream(PRODUCT, {"title": "x"}, sampling=WARM))
-    assert isinstance(events[-1], Done)
-    for field in events[-1].result.fields:
-        told = "".join(one.text for one in events if isinstance(one, TextDelta) and one.field == field.path)
-        assert told == field.text
-        assert FieldStarted(field.path, field.items) in events
-        assert FieldDone(field.path, field.items, field.text, field.truncated) in events
-
-
 @pytest.mark.parametrize("events", [0, 1, 5, 20])
 def test_closing_a_stream_gives_everything_back(events: int) -> None:
     engine = fake_engine(prefix_cells=0)
@@ -238,32 +171,6 @@ def test_concurrent_runs_share_passes() -> None:
     results = asyncio.run(all_of_them())
     assert engine.scheduler.forward_passes < sum(result.usage.forward_passes for result in results)
     engine.check_integrity()
-
-
-def test_a_cancelled_run_gives_everything_back() -> None:
-    engine = fake_engine(prefix_cells=0)
-
-    async def give_up() -> None:
-        task = asyncio.ensure_future(engine.arun(PRODUCT, {"title": "x"}))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(give_up())
-    engine.check_integrity()
-    assert engine.scheduler.memory.cells.in_use == 0
-
-
-def test_logits_that_are_not_finite_name_the_field_and_the_line() -> None:
-    model = FakeModel(lambda _: [float("nan")] * 320, vocabulary=320)
-    engine = Engine(model, byte_tokenizer())
-    with pytest.raises(NotFiniteLogits) as caught:
-        engine.run(PRODUCT, {"title": "x"})
-    assert caught.value.field == "brand" and caught.value.line == 7
-    assert "brand: string(max=12) | null" in str(caught.value)
-    engine.check_integrity()
-    assert engine.scheduler.memory.cells.in_use == 0
 
 
 def test_a_document_beyond_the_positions_of_the_model_is_refused() -> None:
@@ -297,11 +204,6 @@ def test_one_token_is_one() -> None:
     engine.scheduler._max_position = 20
     with pytest.raises(TooLong, match=r"shorten `title` \(1 token\)"):
         engine.run(PRODUCT, {"title": "x"})
-
-
-def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
-    with pytest.raises(LoadError, match="do not belong together"):
-        Engine(hashed_model(100), byte_tokenizer())
 
 
 def test_a_failing_model_gives_everything_back() -> None:

@@ -59,20 +59,6 @@ def _numbers(value: Any) -> list[Decimal]:
     return [Decimal(value)] if isinstance(value, int | Decimal) and not isinstance(value, bool) else []
 
 
-def test_all_problems_of_the_inputs_are_reported_at_once() -> None:
-    program = pastalang.compile(
-        'template t(a: text, n: integer)\nuser """\n{a}{n}\n"""\nassistant json { x: boolean }\n'
-    )
-    with pytest.raises(BadInputs) as caught:
-        Engine(hashed_model(320), byte_tokenizer()).run(program, {"n": True, "b": 1})
-    message = str(caught.value)
-    assert (
-        "missing input `a`" in message
-        and "`n` has to be an integer, not True" in message
-        and "unknown input `b`" in message
-    )
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [("a", "a"), (3, "3"), (True, "true"), (["a", "b"], "a, b"), ({"a": 1}, '{"a": 1}'), ([{"a": 1}], '[{"a": 1}]')],

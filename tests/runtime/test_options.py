@@ -18,7 +18,6 @@ from pastalang import (
     Event,
     FileError,
     InputError,
-    Limits,
     Mode,
     PastaError,
     Result,
@@ -32,7 +31,7 @@ from pastalang import (
 )
 from pastalang.runtime.call import Options, RunOptions, options_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.fakes import hashed_model, uniform_model
+from pastalang.testing.fakes import uniform_model
 from tests.oracle.toy_models import toy_model
 
 
@@ -123,13 +122,6 @@ def test_a_program_is_planned_once_for_many_runs() -> None:
         assert other.template == f"t{number}"
 
 
-@pytest.mark.parametrize("limits", [{"chunk": 0}, {"requests": -1}, {"chunk": 1.5}, {"requests": True}])
-def test_limits_that_let_nothing_through_are_refused(limits: Any) -> None:
-    [(name, value)] = limits.items()
-    with pytest.raises(BadInputs, match=f"`{name}` must be a whole number of at least 1, not {value}"):
-        Limits(**limits)
-
-
 @pytest.mark.parametrize(
     ("call", "told"),
     [
@@ -143,13 +135,6 @@ def test_an_engine_is_made_by_loading_a_model(call: Any, told: str) -> None:
     with pytest.raises((TypeError, PastaError), match=re.escape(told)):
         call()
     assert Engine.load(toy_model(), byte_tokenizer()).run(PROGRAM).value.keys() == {"a"}
-
-
-def test_an_engine_without_memory_is_refused() -> None:
-    with pytest.raises(BadInputs, match="`prefix_cells`"):
-        Engine(uniform_model(320), byte_tokenizer(), prefix_cells=-1)
-    with pytest.raises(BadInputs, match="`cells`"):
-        Engine.load("pasta-mini", cells=0)
 
 
 @pytest.mark.parametrize("inputs", [0, [1], "x", {1: 2}, {"x": b"bytes"}, {"x": 10**5000}, {"n": 10**5000}])
@@ -174,17 +159,6 @@ def test_a_batch_whose_inputs_break_off_leaves_nothing_behind() -> None:
 
 
 TITLE = compile('template t(title: text, seed: text = "")\nuser """\n{title}{seed}\n"""\nassistant json {a: boolean}')
-
-
-def test_inputs_are_keywords_or_a_dict_or_both() -> None:
-    engine = Engine(hashed_model(320), byte_tokenizer(), prefix_cells=0)
-    wanted = engine.run(TITLE, {"title": "a"}).trace.drawn
-    given: Any = {"title": "a"}
-    assert engine.run(TITLE, **given).trace.drawn == engine.run(TITLE, {}, **given).trace.drawn == wanted
-    assert engine.run(TITLE, {"title": "a", "seed": "x"}, seed=0).trace.drawn != wanted
-    assert [one.trace.drawn for one in engine.batch(TITLE, [{}, {}], **given) if isinstance(one, Result)] == [
-        wanted
-    ] * 2
 
 
 def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
@@ -277,12 +251,6 @@ def test_what_is_no_program_is_told(program: Any) -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
     with pytest.raises(TypeError, match="expected a program"):
         engine.run(program, {})
-
-
-@pytest.mark.parametrize("cells", [0, -1, True, 10.5, "10", None])
-def test_a_memory_that_is_no_number_of_tokens_is_told_before_a_model_is_loaded(cells: Any) -> None:
-    with pytest.raises(BadInputs, match="`cells` must be a whole number of at least 1, not "):
-        Engine.load("nobody/nothing", cells=cells)
 
 
 @pytest.mark.parametrize(

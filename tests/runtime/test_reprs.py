@@ -17,19 +17,6 @@ def run() -> pastalang.Result:
     return Engine(uniform_model(320), byte_tokenizer()).run(PROGRAM, {"x": "<script>"}, seed=3)
 
 
-def test_a_result_prints_its_value_and_what_it_cost_on_two_lines() -> None:
-    result = run()
-    value, summary = repr(result).split("\n")
-    assert value.startswith('<Result {"a": ')
-    assert f"{result.usage.output_tokens:,} tokens in {result.usage.forward_passes} passes" in summary
-    assert all(len(line) < 600 for line in (value, summary))
-
-
-def test_a_field_prints_its_place_its_value_and_its_confidence() -> None:
-    field = run().answers[0].field("l[].n")
-    assert repr(field) == f"<l[0].n = {field.value!r} (confidence {field.confidence:.2f})>"
-
-
 def test_what_the_limit_ended_is_named() -> None:
     cut = [field for field in run().fields if field.truncated]
     assert [field.path for field in cut] == ['"b c"']

@@ -229,12 +229,6 @@ def test_what_is_still_wrong_can_be_kept_and_is_marked() -> None:
     assert [other.path for other in result.fields if other.problem is not None] == ["f7"]
 
 
-def test_without_attempts_nothing_is_decoded_again() -> None:
-    with pytest.raises(Invalid, match=r"f7: not this one \(decoded once") as caught:
-        engine().run(MANY, {}, sampling=WARM, model=refusing("f7"))
-    assert caught.value.result.usage.repair_passes == caught.value.result.usage.repair_tokens == 0
-
-
 def test_a_batch_repairs_each_answer_as_it_would_be_alone() -> None:
     asked = pastalang.compile('template t(x: text)\nuser """\n{x}\n"""\nassistant json {\n a: integer(0..99)\n b: string(max=5) after a\n}\n')  # fmt: skip  # noqa: E501
     model = refusing("a", accepts=lambda value: value % 3 == 0, b=1)

@@ -75,20 +75,6 @@ def test_options_that_the_value_did_not_take_are_weighed_by_probes() -> None:
     runner.check_integrity()
 
 
-def test_details_are_only_computed_on_request() -> None:
-    [field] = engine().run(program('  a: "tv" | "phone"'), {}).fields
-    assert field.masked_probability is None and field.options is None
-
-
-def test_details_change_nothing_else() -> None:
-    asked = program("  a: string(max=6)\n  b: integer(1..5)")
-    plain, detailed = engine().run(asked, {}), engine().run(asked, {}, details=True)
-    assert plain.text == detailed.text
-    for field in detailed.fields:
-        assert field.masked_probability is not None and all(0 <= share <= 1 for share in field.masked_probability)
-        assert field.options is None
-
-
 def test_details_that_go_wrong_end_their_own_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(branch: BranchState, shares: Shares) -> None:
         raise KeyError("a mistake of ours")
