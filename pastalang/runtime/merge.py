@@ -1,9 +1,10 @@
 """Merges what a model read in the windows of a document into one value, with the place of every part.
 
     objects   key by key
-    lists     the items of all windows, in the order of the windows. Items are the same if their first quotations stand
-              at the same place in the document; items that quote nothing, if they are equal. Each window counts an item
-              as often as it has it, and the merged list as often as the window that has it most often
+    lists     the items of all windows, in the order of the windows. Items of two windows are the same if their first
+              quotations stand at the same place in the document or overlap; items that quote nothing, if they are
+              equal. Each window counts an item as often as it has it, and the merged list as often as the window that
+              has it most often
     others    one value. Null says that a window does not say; among the others, the rule decides
 
 Windows are put in the order of the text first, and equal ones count once. So neither their order nor doubles matter.
@@ -216,19 +217,13 @@ class _Merger:
         return value, origins
 
     def _items(self, array: t.Array, found: Sequence[_Found]) -> _Merged:
-        groups: dict[tuple[object, int], list[_Found]] = {}
+        groups = _Groups()
         for one in found:
-            counts: Counter[object] = Counter()
-            for number in range(len(one.value) if isinstance(one.value, list) else 0):
-                item = one.part(number)
-                key, is_whole = self._identity(item)
-                again, counts[key] = counts[key], counts[key] + 1
-                if not (is_whole and again):
-                    groups.setdefault((key, again), []).append(item)
+            groups.add([one.part(number) for number in range(len(one.value) if isinstance(one.value, list) else 0)])
         value: list[JsonValue] = []
         origins = [_Origin((), one, is_list=True) for one in found]
         known: set[str] = set()
-        for group in groups.values():
+        for group in groups.found:
             item_value, inner = self.merge(array.item, group)
             if array.unique and write_json(item_value) in known:
                 continue
@@ -236,14 +231,6 @@ class _Merger:
             origins += [one.below(len(value)) for one in inner]
             value.append(item_value)
         return value, origins
-
-    def _identity(self, item: _Found) -> tuple[object, bool]:
-        """What an item is known by, and whether it is a quotation and nothing else."""
-        head = item.reading.quotation(item.path)
-        if head is None:
-            return write_json(item.value), False
-        path, span = head
-        return (span.path, span.start, span.end, _pattern(path[len(item.path) :])), path == item.path
 
     def _best(self, found: Sequence[_Found]) -> _Found:
         """The value that counts; the earlier of two that count as much."""
@@ -255,6 +242,79 @@ class _Merger:
             case "agreement":
                 votes = Counter(write_json(one.value) for one in found)
                 return max(found, key=lambda one: (votes[write_json(one.value)], one.confidence))
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """What an item is known by: its first quotation, or its value if it quotes nothing.
+
+    `again` counts the items of one window that are known by the same.
+    """
+
+    known_by: tuple[object, ...]
+    place: tuple[int, int] | None
+    is_whole: bool  # whether it is a quotation and nothing else
+    again: int = 0
+
+    @staticmethod
+    def of(item: _Found) -> _Identity:
+        head = item.reading.quotation(item.path)
+        if head is None:
+            return _Identity((write_json(item.value),), None, False)
+        path, span = head
+        place = span.start, span.end
+        return _Identity((span.path, _pattern(path[len(item.path) :])), place, path == item.path)
+
+    def shared(self, other: _Identity) -> int:
+        """The characters that the quotations of two items have in common."""
+        if self.place is None or other.place is None or self.known_by != other.known_by:
+            return 0
+        return max(0, min(self.place[1], other.place[1]) - max(self.place[0], other.place[0]))
+
+
+class _Groups:
+    """The items of windows, those that are the same together. A group has one item of a window at most.
+
+    Items are the same if they are known by the same, or if their quotations overlap: two windows that share a text have
+    both read it, and one has quoted more of it than the other.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[list[_Found]] = []
+        self._identities: list[list[_Identity]] = []
+        self._known: dict[_Identity, int] = {}
+
+    def add(self, items: Sequence[_Found]) -> None:
+        """The items of the next window."""
+        counts: Counter[_Identity] = Counter()
+        left: list[tuple[_Identity, _Found]] = []
+        taken: set[int] = set()
+        for item in items:
+            first = _Identity.of(item)
+            identity, counts[first] = replace(first, again=counts[first]), counts[first] + 1
+            if identity in self._known:
+                taken.add(self._known[identity])
+                self._join(self._known[identity], identity, item)
+            elif not (first.is_whole and identity.again):
+                left.append((identity, item))
+        earlier = range(len(self.found))
+        for identity, item in left:
+            shared = {group: self._shared(group, identity) for group in earlier if group not in taken}
+            group = max(shared, key=shared.__getitem__, default=0)
+            if not shared.get(group):
+                group = len(self.found)
+                self.found.append([])
+                self._identities.append([])
+            taken.add(group)
+            self._join(group, identity, item)
+
+    def _shared(self, group: int, identity: _Identity) -> int:
+        return max(one.shared(identity) for one in self._identities[group])
+
+    def _join(self, group: int, identity: _Identity, item: _Found) -> None:
+        self.found[group].append(item)
+        self._identities[group].append(identity)
+        self._known.setdefault(identity, group)
 
 
 def _pattern(path: Path) -> Path:

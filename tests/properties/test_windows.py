@@ -63,7 +63,9 @@ def test_windows_cover_a_text_share_no_more_than_asked_for_and_are_never_too_lon
         assert start < after and end < last and len(text[after:end].encode()) <= overlap
     spans = found.field("all").sources
     assert [text[one.start : one.end] for one in spans] == found.value.all and len({*spans}) == len(spans)
-    assert {*found.value.all} == {quote for one in found.windows for quote in one.found.value.all}
+    said = [(one, quote) for one in found.windows for quote in one.found.field("all").sources]
+    assert {*found.value.all} <= {quote for one in found.windows for quote in one.found.value.all}
+    assert all(any(one.start < at.end + w.start and at.start + w.start < one.end for one in spans) for w, at in said)
     assert all(found.result.text[slice(*one.span)] == one.text for one in found.fields)
 
 
@@ -105,6 +107,31 @@ def merged_spans(windows: list[Reading], once: Any) -> dict[Any, SourceSpan]:
     whole = [("all", n) for n in range(len(once.value["all"]))]
     lines = [("lines", n, "drug") for n in range(len(once.value["lines"]))]
     return {path: SourceSpan("text", "text", None, n, n + 1) for n, path in enumerate([*whole, *lines])}
+
+
+def quoting(start: int, *quotations: str, key: str = "all", **more: Any) -> Reading:
+    """A window in which these words of the text were quoted, each from its first place behind the start."""
+    spans, value = {}, []
+    for number, words in enumerate(quotations):
+        at = TEXT.index(words, start)
+        path = (key, number) if key == "all" else (key, number, "drug")
+        spans[path] = SourceSpan("text", "text", None, at, at + len(words))
+        value.append(words if key == "all" else {"drug": words, "days": 1})
+    return Reading(start, start + 63, {"all": [], "lines": [], "best": None, key: value}, (), spans)
+
+
+def test_quotations_of_two_windows_that_overlap_are_one_mention() -> None:
+    first, second = quoting(0, "aspirin", "ibuprofen aspirin"), quoting(15, "aspirin or", "or ibuprofen")
+    assert merged([first, second], "first").value["all"] == ["aspirin", "ibuprofen aspirin", "or ibuprofen"]
+    lines = [quoting(start, words, key="lines") for start, words in ((0, "ibuprofen aspirin"), (15, "aspirin"))]
+    assert merged(lines, "first").value["lines"] == [{"drug": "ibuprofen aspirin", "days": 1}]
+
+
+def test_quotations_of_one_window_that_overlap_stay_two_mentions() -> None:
+    one = quoting(0, "aspirin or ibuprofen", "ibuprofen", "aspirin")
+    assert merged([one], "first").value["all"] == ["aspirin or ibuprofen", "ibuprofen", "aspirin"]
+    again = merged([one, quoting(5, "ibuprofen", "aspirin or ibuprofen", "aspirin")], "first")
+    assert again.value["all"] == ["aspirin or ibuprofen", "ibuprofen", "aspirin", "aspirin or ibuprofen", "aspirin"]
 
 
 def test_null_says_nothing_and_the_rule_decides_between_the_other_values() -> None:
