@@ -19,8 +19,6 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from typing_extensions import TypeIs
-
 from pastalang.bulk.documents import BadDocument, Columns, Document, Id, Record, in_utf8
 from pastalang.failures import InputError, PastaError
 from pastalang.hosts.errors import ServerLost, Unsupported
@@ -48,7 +46,7 @@ from pastalang.values.pydantic.from_core import json_of
 from pastalang.version import __version__
 
 if TYPE_CHECKING:
-    from pastalang.runtime.engine import Engine
+    pass
 
 _TEXT: Final = "text"  # the input of the program of a type
 
@@ -116,12 +114,9 @@ class Task:
         return {**self.options, **windows, **{name: value for name, value in own.items() if value is not None}}
 
     def windows(self, engine: AnyEngine) -> WindowPlan | None:
-        """How documents are read in windows. Raises `BadInputs` for a program that does not read one text, and
-        `Unsupported` for a server."""
+        """How documents are read in windows. Raises `BadInputs` for a program that does not read one text."""
         if self.windowing is None:
             return None
-        if not _is_here(engine):
-            raise Unsupported("`window` counts tokens as the model in this process does: leave it out with a server")
         texts = [one.name for one in self.inputs if one.default is None and _is_text(one)]
         if len(texts) != 1:
             names = ", ".join(f"`{name}`" for name in texts) or "none"
@@ -339,10 +334,6 @@ class _Waiting:
     document: Document
     long: LongDocument | None = None
     is_last: bool = True
-
-
-def _is_here(engine: AnyEngine) -> TypeIs[Engine]:
-    return hasattr(engine, "encoder")
 
 
 def check_server(engine: AnyEngine, task: Task) -> None:

@@ -239,7 +239,6 @@ def _refuse_for_server(settings: ExtractSettings) -> None:
         {
             "--dry-run": settings.dry_run, "--device": settings.device, "--dtype": settings.dtype,
             "--cells": settings.cells, "--adapter": settings.adapter, "--drafts": settings.drafts,
-            "--window": settings.window,
         }
     )  # fmt: skip
 

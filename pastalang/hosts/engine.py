@@ -26,7 +26,9 @@ from collections.abc import (
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
+from math import ceil
 from typing import Any, Final, TypeVar
 from weakref import finalize
 
@@ -61,6 +63,7 @@ from pastalang.runtime.events import Done, Event, Failed, FieldDone, FieldStarte
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.inputs import roles_of as roles_of_history
 from pastalang.runtime.log import OnRequest, report_outcome
+from pastalang.runtime.long_document import TEXT, WindowCall, WindowPlan, aextraction_of, extraction_of
 from pastalang.runtime.partial_model import Partial, apartials, check_streamed, partials
 from pastalang.runtime.plan_cache import Plans, Runnable
 from pastalang.runtime.question import Question, question_of
@@ -69,9 +72,12 @@ from pastalang.runtime.repair.validation import Objection, judge
 from pastalang.runtime.request_window import Given, Outcome, aoutcomes_in_turn, as_async, outcomes_in_turn
 from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage, warn
 from pastalang.runtime.trace import Trace
+from pastalang.runtime.windows import TokenCounter, Windowing
 from pastalang.values.paths import path_text, place_in_answer
 
 T = TypeVar("T")
+_TOKEN_BYTES: Final = 3  # of a token, where nothing knows the tokenizer
+_LONGEST_TOKEN: Final = 1_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,7 @@ class RemoteEngine:
         self._transport = transport
         self._in_flight = in_flight
         self._server: Server | None = SERVERS[kind](transport, model) if kind.takes_raw_prompts else None
+        self._counter = _counter_of(tokenizer)
         self._turns = None if self._server is None else Turns(self._server, tokenizer)
         self._chats = Chats(transport, model)
         self._plans = Plans()
@@ -234,15 +241,34 @@ class RemoteEngine:
         return apartials(question, events)
 
     def ask(self, question: Question) -> Any:
-        """The answer to a question of `extract`. Raises `Unsupported` for one about windows."""
-        _refuse_windows(question)
+        """The answer to a question of `extract`."""
+        if question.windowing is not None:
+            document, parts, options = self._windows(question, question.windowing)
+            runs = partial(self.map, question.program, parts, return_errors=True, **options)
+            return question.answered(extraction_of(document, runs))
         return question.answer(self.run(question.program, question.inputs, model=question.type, **question.options))
 
     async def aask(self, question: Question) -> Any:
         """`ask` for asyncio."""
-        _refuse_windows(question)
+        if question.windowing is not None:
+            document, parts, options = self._windows(question, question.windowing)
+            outcomes = self.amap(question.program, parts, return_errors=True, **options)
+            return question.answered(await aextraction_of(document, outcomes))
         found = await self.arun(question.program, question.inputs, model=question.type, **question.options)
         return question.answer(found)
+
+    def windows_of(
+        self, plan: Plan, windowing: Windowing, *, input: str, type: Any, options: Mapping[str, Any]
+    ) -> WindowPlan:
+        """How documents are read in windows; see `Engine.windows_of`. Without a `tokenizer`, a token is counted for
+        every three bytes, which is more than tokenizers need for most texts."""
+        return WindowPlan(windowing, plan, input, type, bool(options.get("keep_invalid")), self._counter, lambda: 0)
+
+    def _windows(self, question: Question, windowing: Windowing) -> WindowCall:
+        options = question.options
+        plan = self.plan(question.program, mode=options.get("mode", Mode.STRICT))
+        windows = self.windows_of(plan, windowing, input=TEXT, type=question.type, options=options)
+        return windows.call(question.inputs, options)
 
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -400,12 +426,10 @@ def _usage(
     )  # fmt: skip
 
 
-def _refuse_windows(question: Question) -> None:
-    if question.windowing is not None:
-        raise Unsupported(
-            "`window` counts tokens as the model in this process does: leave it out with a server, and call `map` on "
-            "parts of the text"
-        )
+def _counter_of(tokenizer: Any) -> TokenCounter:
+    if tokenizer is None:
+        return TokenCounter(lambda text: ceil(len(text.encode("utf-8", "surrogatepass")) / _TOKEN_BYTES), _TOKEN_BYTES)
+    return TokenCounter(lambda text: len(tokenizer.encode(text, add_special_tokens=False)), _LONGEST_TOKEN)
 
 
 def _judged(

@@ -61,7 +61,7 @@ from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.log import OnRequest, check_hook, report_outcome
-from pastalang.runtime.long_document import TEXT, LongDocument, WindowPlan, aextraction_of, extraction_of
+from pastalang.runtime.long_document import TEXT, WindowCall, WindowPlan, aextraction_of, extraction_of
 from pastalang.runtime.loop import Loop, in_thread
 from pastalang.runtime.models.llama_cpp import load_llama_cpp
 from pastalang.runtime.models.loading import DType, LoadedModel, check_tokenizer, load_model
@@ -535,15 +535,10 @@ class Engine:
         keep_invalid, scheduler = bool(options.get("keep_invalid")), self.scheduler
         return WindowPlan(windowing, plan, input, type, keep_invalid, counter, lambda: scheduler.forward_passes)
 
-    def _windows(
-        self, question: Question, windowing: Windowing
-    ) -> tuple[LongDocument, Iterator[Mapping[str, Any]], dict[str, Any]]:
-        """The document of a call of `extract`, with the inputs and the options of the runs of its windows."""
+    def _windows(self, question: Question, windowing: Windowing) -> WindowCall:
         given, options = question.inputs_for(self.trained_for), question.options
         plan = self.plan(question.program, mode=options.get("mode", Mode.STRICT), placement=options.get("placement"))
-        windows = self.windows_of(plan, windowing, input=TEXT, type=question.type, options=options)
-        document = windows.document(given[TEXT])
-        return document, ({**given, TEXT: part} for part in document.parts()), windows.options(options)
+        return self.windows_of(plan, windowing, input=TEXT, type=question.type, options=options).call(given, options)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 

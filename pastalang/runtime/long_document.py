@@ -28,6 +28,7 @@ from pastalang.values.paths import Mismatch, path_text
 
 TEXT: Final = "text"  # the input of the program of a type
 Outcome: TypeAlias = Result[Any] | PastaError  # of the run of one window
+WindowCall: TypeAlias = "tuple[LongDocument, Iterator[Mapping[str, Any]], dict[str, Any]]"
 _SMALLER: Final = (TooLong, OutOfMemory)  # errors that a smaller window may avoid
 
 
@@ -77,6 +78,11 @@ class WindowPlan:
         """Those of the run of a window. What validators object to in a part may be right in the whole."""
         return {**given, "model": self.type} | ({} if self.type is None else {"keep_invalid": True})
 
+    def call(self, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> WindowCall:
+        """The document of a call of `extract`, with the inputs and the options of the runs of its windows."""
+        document = self.document(inputs[self.input])
+        return document, ({**inputs, self.input: part} for part in document.parts()), self.options(options)
+
     def document(self, text: str, *, id: str | int | None = None) -> LongDocument:
         return LongDocument(self, text, id, begun=time.perf_counter(), passes=self.passes())
 
@@ -116,7 +122,9 @@ class LongDocument:
         assert output is not None
         types = dict(plan.types)
         readings = [
-            Reading.of(answer, one.start, one.end, source=self.plan.input, type=output, types=types)
+            Reading.of(
+                answer, one.start, self.text[one.start : one.end], input=self.plan.input, type=output, types=types
+            )
             for one in windows
             for answer in one.found.result.answers
         ]

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from pastalang.program import types as t
 from pastalang.program.visit import arms_of, parts_of_value, reached
 from pastalang.runtime.answer_parts import FieldResult, Truncation
-from pastalang.runtime.quotations import SourceSpan
+from pastalang.runtime.quotations import SourceSpan, SourceText, spans_of
 from pastalang.runtime.result import Answer
 from pastalang.runtime.windows import MergeRule
 from pastalang.values.fit import find_mismatches, to_plain
@@ -45,14 +45,18 @@ class Reading:
     truncations: tuple[Truncation, ...] = ()
 
     @staticmethod
-    def of(answer: Answer[Any], start: int, end: int, *, source: str, type: t.Type, types: Types) -> Reading:
-        """`source` is the path of the text that the window is a part of."""
+    def of(answer: Answer[Any], start: int, text: str, *, input: str, type: t.Type, types: Types) -> Reading:
+        """`text` is the window, and `input` the text that it is a part of. An answer without fields, as chats give it,
+        quotes what stands in the window."""
         paths = {path_text(path) or WHOLE: path for path in _paths(answer.exact)}
         fields = tuple((paths[one.where], one) for one in answer.fields if one.where in paths)
         spans = {(*path, *span.within): span for path, one in fields for span in one.sources}
-        spans |= dict(_spread(type, answer.exact, (), types, spans, answer.sources))
-        moved = {path: _moved(span, start) if span.path == source else span for path, span in spans.items()}
-        return Reading(start, end, answer.exact, fields, moved, answer.truncations)
+        if not answer.fields:
+            quoted = spans_of(type, answer.exact, types, {input: (SourceText(input, text),)})
+            spans = {span.within: span for span in quoted}
+        spans |= dict(_spread(type, answer.exact, (), types, spans, {input: text, **answer.sources}))
+        moved = {path: _moved(span, start) if span.path == input else span for path, span in spans.items()}
+        return Reading(start, start + len(text), answer.exact, fields, moved, answer.truncations)
 
     @cached_property
     def key(self) -> tuple[object, ...]:
