@@ -556,13 +556,16 @@ class Engine:
 
     def prepare(
         self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any], *, with_events: bool,
-        keeper: str = "",
+        keeper: str = "", repair: int | None = None,
     ) -> RequestState:  # fmt: skip
         """A request that has not begun. Whoever steps the `loop` of the engine, such as a server, submits it there.
 
-        Only requests with the same `keeper` share kept prompts.
+        Only requests with the same `keeper` share kept prompts. `repair`: how often values are decoded again that do
+        not pass the checks of their schemas, if the answer has any.
         """
         call, named = self._call(program, given)
+        if call.policy is not None and repair is not None:
+            call = replace(call, policy=replace(call.policy, repair=repair, checks=repair))
         inputs = {} if inputs is None else inputs
         merged = merged_inputs(inputs, named, call.plan, given)
         return self._request(call, merged, with_events=with_events, keeper=keeper)

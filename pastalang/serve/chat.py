@@ -20,7 +20,7 @@ def add_chat(app: FastAPI, service: Service) -> None:
         ask, task = await service.asked(request, read_chat, task_of)
         head = Head(ask.model)
         if ask.stream:
-            return await event_stream(_chunks(service, task, ask, head, request))
+            return await event_stream(request, _chunks(service, task, ask, head, request))
         choices = await while_connected(request, service.choices([task], ask, request))
         return JSONResponse(answers.completion(head, choices, service.engine.encoder, logprobs=ask.logprobs))
 
@@ -34,6 +34,7 @@ async def _chunks(service: Service, task: Task, ask: Ask, head: Head, request: R
     while True:
         ticket, shown = service.submit(task, ask, request), Shown(ask.max_tokens, service.engine.encoder)
         try:
+            await service.begun(ticket)
             if is_first:
                 yield answers.chunk(head, 0, {"role": "assistant", "content": ""})
             async for update in ticket.updates():

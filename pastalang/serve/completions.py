@@ -26,7 +26,7 @@ def add_completions(app: FastAPI, service: Service) -> None:
         if ask.stream:
             if len(tasks) * ask.choices > 1:
                 raise bad_request("only one completion at a time can be streamed", "stream")
-            return await event_stream(_chunks(service, tasks[0], ask, head, request))
+            return await event_stream(request, _chunks(service, tasks[0], ask, head, request))
         choices = await while_connected(request, service.choices(tasks, ask, request))
         return JSONResponse(answers.text_completion(head, choices, service.engine.encoder, ask))
 
@@ -36,6 +36,7 @@ async def _chunks(service: Service, task: Task, ask: Ask, head: Head, request: R
     shown = Shown(ask.max_tokens, service.engine.encoder)
     ticket = service.submit(task, ask, request)
     try:
+        await service.begun(ticket)
         yield answers.text_chunk(head, prompt if ask.echo else "")
         async for update in ticket.updates():
             if text := shown.add(update.text):

@@ -57,6 +57,7 @@ class Job:
     program: Runnable
     inputs: Mapping[str, Any]
     options: Mapping[str, Any]
+    repair: int | None = None  # how often a value is decoded again that does not pass the check of its schema
     streams: bool = False  # text and events are wanted while it runs
     priority: int = 0
     deadline: float | None = None
@@ -79,6 +80,7 @@ class Ticket:
     accepted: float
     outcome: asyncio.Future[Result | PastaError]
     news: asyncio.Queue[Update | None] = field(default_factory=asyncio.Queue)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)  # there is news, or it is over
     request: RequestState | None = None  # once it has begun
     sent: int = 0  # characters
     first_text: float | None = None
@@ -229,7 +231,9 @@ class Driver:
             self._wake.set()
 
     def _begin(self, job: Job) -> RequestState:
-        request = self.engine.prepare(job.program, job.inputs, job.options, with_events=job.streams, keeper=job.keeper)
+        request = self.engine.prepare(
+            job.program, job.inputs, job.options, with_events=job.streams, keeper=job.keeper, repair=job.repair
+        )
         self.engine.loop.submit(request)
         return request
 
@@ -278,6 +282,7 @@ class Driver:
             ticket.sent = max(ticket.sent, len(text))
             if new and ticket.first_text is None:
                 ticket.first_text = time.monotonic()
+            ticket.begun.set()
             ticket.news.put_nowait(Update(new, events))
 
     async def _give_up(self, tickets: Sequence[Ticket], reason: PastaError) -> None:
@@ -290,6 +295,7 @@ class Driver:
     def _end(self, ticket: Ticket, outcome: Result | PastaError) -> None:
         if not ticket.outcome.done():
             ticket.outcome.set_result(outcome)
+        ticket.begun.set()
         ticket.news.put_nowait(None)
 
 

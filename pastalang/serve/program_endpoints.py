@@ -38,7 +38,7 @@ def add_programs(app: FastAPI, service: Service) -> None:
         if not isinstance(inputs, dict):
             raise bad_request("the body must be a JSON object of the inputs")
         if stream:
-            return await event_stream(_events(service, endpoint, inputs, request, seed=seed), named=True)
+            return await event_stream(request, _events(service, endpoint, inputs, request, seed=seed), named=True)
         ticket = service.run_program(endpoint, inputs, request, seed=seed, streams=False)
         result = await while_connected(request, service.result_of(ticket))
         return Response(_answer_of(service, result), media_type="application/json")
@@ -64,6 +64,7 @@ async def _events(
 ) -> Parts:
     ticket = service.run_program(endpoint, inputs, request, seed=seed, streams=True)
     try:
+        await service.begun(ticket)
         yield {"type": "started", "program": endpoint.name}
         async for update in ticket.updates():
             for one in update.events:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -75,12 +76,17 @@ class Programs:
 
     def _times(self) -> dict[Path, int]:
         assert self._folder is not None
-        return {path: path.stat().st_mtime_ns for path in sorted(self._folder.rglob("*.pasta"))}
+        found = {}
+        for path in sorted(self._folder.rglob("*.pasta")):
+            with suppress(FileNotFoundError):  # removed meanwhile, or a link that leads nowhere
+                found[path] = path.stat().st_mtime_ns
+        return found
 
     def _read(self, *, strict: bool) -> None:
         """Raises `PastaError` if `strict`; else a file with mistakes keeps its endpoints as they were."""
         self._seen, found = self._times(), {}
-        for path in self._seen:
+        served = {one.program.source.name for one in self._endpoints.values()}
+        for path in sorted(self._seen, key=lambda path: str(path) not in served):  # what is served keeps its name
             try:
                 program = load(path)
             except PastaError as problem:
@@ -91,8 +97,12 @@ class Programs:
                 found.update(kept)
                 continue
             for name, template in program.templates.items():
-                if name in found and strict:
-                    raise PastaError(f"two programs in {self._folder} have a template `{name}`")
+                if name in found:
+                    twice = f"two programs in {self._folder} have a template `{name}`"
+                    if strict:
+                        raise PastaError(twice)
+                    _LOG.error("%s: that of %s is not served", twice, path.name)
+                    continue
                 found[name] = Endpoint(name, program, template)
         self._endpoints = found
 

@@ -21,7 +21,7 @@ def add_responses(app: FastAPI, service: Service) -> None:
         ask, task = await service.asked(request, read_responses, task_of)
         head = Head(ask.model, "resp")
         if ask.stream:
-            return await event_stream(_events(service, task, ask, head, request), named=True)
+            return await event_stream(request, _events(service, task, ask, head, request), named=True)
         [choice] = await while_connected(request, service.choices([task], ask, request))
         return JSONResponse(answers.response(head, choice, service.engine.encoder, status=answers.status_of(choice)))
 
@@ -32,12 +32,18 @@ async def _events(service: Service, task: Task, ask: Ask, head: Head, request: R
     def event(kind: str, **more: Any) -> dict[str, Any]:
         return {"type": kind, "sequence_number": next(numbers), **more}
 
-    yield event("response.created", response=answers.response(head, None, service.engine.encoder, status="in_progress"))
+    created = event(
+        "response.created", response=answers.response(head, None, service.engine.encoder, status="in_progress")
+    )
+    is_first = True
     place = {"item_id": f"msg_{head.id}", "output_index": 0, "content_index": 0}
     while True:
         ticket, shown = service.submit(task, ask, request), Shown(ask.max_tokens, service.engine.encoder)
         has_text = task.kind is not AnswerKind.CALL
         try:
+            await service.begun(ticket)
+            if is_first:
+                yield created
             if has_text:
                 yield event("response.output_item.added", output_index=0, item=answers.begun_message(head))
                 yield event("response.content_part.added", **place, part=answers.text_part(""))
@@ -49,7 +55,7 @@ async def _events(service: Service, task: Task, ask: Ask, head: Head, request: R
             service.driver.cancel(ticket)
         if task.otherwise is None or choice.call is not None:
             break
-        task = task.otherwise
+        task, is_first = task.otherwise, False
     item = answers.output_item(head, choice)
     if choice.call is None:
         text = choice.text

@@ -90,14 +90,11 @@ class Service:
         options: dict[str, Any] = {"seed": (ask.seed or 0) + number, "sampling": sampling, "on_truncated": "keep"}
         if ask.pasta.mode is not None:
             options["mode"] = ask.pasta.mode.value
-        options |= {
-            name: value
-            for name, value in (("drafts", ask.pasta.drafts), ("repair", ask.pasta.repair))
-            if value is not None
-        }
+        if ask.pasta.drafts is not None:
+            options["drafts"] = ask.pasta.drafts
         return self._submit(
             task.program, task.inputs, options, request, streams=ask.stream, priority=ask.pasta.priority,
-            deadline=ask.pasta.deadline,
+            deadline=ask.pasta.deadline, repair=ask.pasta.repair,
         )  # fmt: skip
 
     def run_program(
@@ -108,14 +105,14 @@ class Service:
 
     def _submit(
         self, program: Runnable, inputs: Mapping[str, Any], options: dict[str, Any], request: Request, *, streams: bool,
-        priority: int = 0, deadline: float | None = None,
+        priority: int = 0, deadline: float | None = None, repair: int | None = None,
     ) -> Ticket:  # fmt: skip
         seconds = self.settings.deadline if deadline is None else min(deadline, self.settings.deadline)
         keeper = caller_of(request) if self.settings.isolate_keys else ""
         return self.driver.submit(
             Job(
                 program, inputs, options, streams=streams, priority=priority, deadline=time.monotonic() + seconds,
-                keeper=keeper,
+                keeper=keeper, repair=repair,
             )
         )  # fmt: skip
 
@@ -126,6 +123,13 @@ class Service:
             return self.checked(ticket)
         finally:
             self.driver.cancel(ticket)
+
+    async def begun(self, ticket: Ticket) -> None:
+        """Once there is news of a streamed request. Raises `RequestError` if it failed before, as a prompt does that
+        is too long, so that it is answered with a status."""
+        await ticket.begun.wait()
+        if ticket.outcome.done() and isinstance(problem := ticket.outcome.result(), PastaError):
+            raise _as_error(problem)
 
     def checked(self, ticket: Ticket) -> Result:
         """The result of a ticket that is over. Raises `RequestError`."""

@@ -8,12 +8,14 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
+from fastapi import Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from pastalang.runtime.encoder import Encoder
 from pastalang.serve import answers
 from pastalang.serve.errors import RequestError
+from pastalang.serve.service import while_connected
 
 _LOG: Final = logging.getLogger("pastalang.serve")
 Parts = AsyncGenerator[dict[str, Any], None]
@@ -31,9 +33,9 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def event_stream(parts: Parts, *, named: bool = False) -> EventStream:
+async def event_stream(request: Request, parts: Parts, *, named: bool = False) -> EventStream:
     """What fails before the first part is an error with its status, later it is an event."""
-    first = await anext(parts)
+    first = await while_connected(request, _first(parts))
 
     async def lines() -> AsyncGenerator[str, None]:
         async with aclosing(parts):
@@ -50,6 +52,10 @@ async def event_stream(parts: Parts, *, named: bool = False) -> EventStream:
                 yield "data: [DONE]\n\n"
 
     return EventStream(lines())
+
+
+async def _first(parts: Parts) -> dict[str, Any]:
+    return await anext(parts)
 
 
 def _event(part: Mapping[str, Any], named: bool) -> str:

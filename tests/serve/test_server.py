@@ -15,22 +15,17 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from starlette.requests import ClientDisconnect
-from typer.testing import CliRunner
+from starlette.requests import ClientDisconnect, Request
 
-from pastalang import Engine
-from pastalang.cli.app import build_app
 from pastalang.program.types import Sampling
-from pastalang.runtime.step import StepBatch
 from pastalang.serve.driver import Job, TooLate
 from pastalang.serve.streams import event_stream
 from pastalang.serve.tasks import task_of
 from pastalang.serve.wire import read_chat
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.fakes import FedToken, scripted_model
+from pastalang.testing.fakes import FedToken, hashed_model, scripted_model
 from tests.serve.running import VOCABULARY, chat, engine, json_format, listening, parts_of, serving, text_of
 
 COFFEE = {
@@ -177,6 +172,39 @@ def test_values_are_streamed_before_the_answer_is_complete() -> None:
         assert parts[-1]["usage"]["completion_tokens"] > 0 and parts[-1]["choices"] == []
         fields = {one["field"]: one["span"] for one in parts[-1]["pasta"]["fields"]}
         assert {name: text_of(answer.text)[slice(*span)] for name, span in fields.items()} == done
+
+    run(test())
+
+
+def test_a_stream_that_cannot_begin_is_an_error_with_its_status(tmp_path: Path) -> None:
+    (tmp_path / "greet.pasta").write_text(PROGRAM)
+    long = "x" * 300_000
+
+    async def test() -> None:
+        model = hashed_model(VOCABULARY)
+        model.max_position = 4_095
+        async with serving(engine(model=model), programs=tmp_path) as (client, _):
+            for path, body, status in [
+                ("/v1/chat/completions", chat(long, stream=True), 422),
+                ("/v1/responses", {"model": "toy", "input": long, "stream": True}, 422),
+                ("/v1/completions", {"model": "toy", "prompt": long, "stream": True}, 422),
+                ("/programs/greet?stream=true", {"nam": "Ada"}, 400),
+            ]:
+                answer = await client.post(path, json=body)
+                assert answer.status_code == status and answer.json()["error"]["message"], path
+
+    run(test())
+
+
+def test_how_often_a_value_is_decoded_again_can_be_said_of_any_answer() -> None:
+    """Of one whose schema is enforced while decoding, too: no value of it is ever rejected."""
+
+    async def test() -> None:
+        even = _object({"size": {"type": "integer", "minimum": 0, "maximum": 9}}) | {"not": {"required": ["size"]}}
+        async with serving() as (client, _):
+            for schema, status in ((COFFEE, 200), (even, 422)):
+                body = chat("x", pasta={"repair": 2}, **json_format(schema))
+                assert (await client.post("/v1/chat/completions", json=body)).status_code == status
 
     run(test())
 
@@ -384,6 +412,24 @@ def test_a_changed_program_is_read_again_and_a_broken_one_keeps_its_old_meaning(
     run(test())
 
 
+def test_a_folder_of_programs_that_is_being_changed_is_served(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Links that lead nowhere are no programs, and a second template does not take the name of one that is served."""
+    (tmp_path / "greet.pasta").write_text(PROGRAM)
+
+    async def test() -> None:
+        async with serving(programs=tmp_path, reload=True) as (client, _):
+            (tmp_path / "broken.pasta").symlink_to(tmp_path / "nowhere.pasta")
+            (tmp_path / "another.pasta").write_text("template greet(name: text)\n\nassistant json { taken: boolean }")
+            answer = await client.post("/programs/greet", json={"name": "Ada"})
+            assert answer.status_code == 200 and "hello" in answer.json()["value"]
+            assert "two programs" in caplog.text and "another.pasta" in caplog.text
+            (tmp_path / "greet.pasta").unlink()
+            answer = await client.post("/programs/greet", json={"name": "Ada"})
+            assert answer.status_code == 200 and "taken" in answer.json()["value"]
+
+    run(test())
+
+
 QUOTING = """
 template read(said: text)
 
@@ -495,7 +541,8 @@ def test_a_stream_that_cannot_be_sent_closes_what_is_behind_it() -> None:
 
         scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
         with pytest.raises(ClientDisconnect):
-            await (await event_stream(parts()))(scope, lambda: asyncio.sleep(0), send)
+            waiting = Request(scope, receive=asyncio.Event().wait)  # type: ignore[arg-type]  # of no message
+            await (await event_stream(waiting, parts()))(scope, lambda: asyncio.sleep(0), send)
         assert is_closed
 
     run(test())
@@ -550,36 +597,30 @@ def test_all_passes_are_made_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> N
     run(test())
 
 
-def test_kernels_are_compiled_beside_the_passes_and_in_their_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server has its memory soon, whoever asks; and one that cannot compile serves all the same."""
-    for fails in (False, True):
-        made, threads, parts = engine(), set[int](), list[int]()
-        forward = made.model.forward
+@pytest.mark.parametrize("parts", [50, 10])
+def test_kernels_are_compiled_beside_the_passes_and_in_their_thread(
+    monkeypatch: pytest.MonkeyPatch, parts: int
+) -> None:
+    """A server has its memory soon, whoever asks; and one that cannot compile all of them serves as well."""
 
-        def compiling(fails: bool = fails, threads: set[int] = threads, parts: list[int] = parts) -> Iterator[None]:
-            for part in range(50):
-                threads.add(threading.get_ident())
-                parts.append(part)
+    async def test() -> None:
+        made, threads = engine(), list[int]()
+
+        def compiling() -> Iterator[None]:
+            for _ in range(parts):
+                threads.append(threading.get_ident())
                 yield
-                if fails and part == 9:
-                    raise RuntimeError("no kernel")
-
-        def passing(step: StepBatch, threads: set[int] = threads, forward: Any = forward) -> torch.Tensor:
-            threads.add(threading.get_ident())
-            return forward(step)  # type: ignore[no-any-return]
+            if parts < 50:
+                raise RuntimeError("no kernel")
 
         monkeypatch.setattr(made.model, "compile_kernels", compiling, raising=False)
-        monkeypatch.setattr(made.model, "forward", passing)
+        async with serving(made) as (client, server):
+            assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=3))).status_code == 200
+            await _until(lambda: len(threads) == parts)
+            assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=3))).status_code == 200
+            assert server.driver.passes == 6 and len(set(threads)) == 1 and threads[0] != threading.get_ident()
 
-        async def test(made: Engine = made, parts: list[int] = parts, fails: bool = fails) -> None:
-            async with serving(made) as (client, server):
-                assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=3))).status_code == 200
-                await _until(lambda: len(parts) == (10 if fails else 50))
-                assert (await client.post("/v1/chat/completions", json=chat("x", max_tokens=3))).status_code == 200
-                assert server.driver.passes == 6
-
-        run(test())
-        assert len(threads) == 1
+    run(test())
 
 
 def test_a_request_begins_without_holding_up_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -699,13 +740,3 @@ def test_metrics_count_requests_tokens_and_passes() -> None:
     assert 'pastalang_requests_total{endpoint="/v1/chat/completions",status="200"} 1.0' in text
     assert 'pastalang_requests_total{endpoint="/v1/chat/completions",status="400"} 1.0' in text
     assert 'pastalang_tokens_total{kind="drawn"} 3.0' in text and "pastalang_in_flight 0.0" in text
-
-
-def test_the_command_loads_the_model_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    served: list[Engine] = []
-    monkeypatch.setattr("pastalang.serve.server.run", lambda engine, *_, **__: served.append(engine))
-    app = build_app({"serve"})
-    assert CliRunner().invoke(app, ["serve", "pasta-mini", "--dtype", "bfloat16", "--device", "cpu"]).exit_code == 0
-    assert served[0].model.dtype is torch.bfloat16
-    refused = CliRunner().invoke(app, ["serve", "pasta-mini", "--adapter", "nowhere"])
-    assert refused.exit_code == 3 and "--adapter: there is no adapter nowhere" in refused.output
