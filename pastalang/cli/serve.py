@@ -76,13 +76,23 @@ def serve_command(settings: ServeSettings) -> None:
         max_body_bytes=settings.max_body, deadline=settings.deadline, drain=settings.drain,
         logs_prompts=settings.log_prompts, patience=settings.patience, isolate_keys=settings.isolate_keys,
     )  # fmt: skip
-    engine = load_engine(
-        chosen.name, device=settings.device, cells=settings.cells, dtype=dtype_of(settings.dtype),
-        adapter=adapter_of(settings.adapter), placement=settings.placement,
-    )  # fmt: skip
-    address = f"http://{settings.host}:{settings.port}"
-    echo_error(f"serving {served.name} at {address} (playground at /, OpenAI's clients at /v1)")
-    serve.run(engine, served, host=settings.host, port=settings.port)
+    if served.programs is not None:
+        serve.Programs(served.programs, reload=False)  # what is wrong with them is said before a model is loaded
+    try:
+        listener = serve.listener(settings.host, settings.port)
+    except OSError as problem:
+        at = f"--host {settings.host} --port {settings.port}"
+        raise Refused(f"{at} cannot be listened on: {(problem.strerror or str(problem)).lower()}", EXIT_USAGE) from None
+    with listener:
+        engine = load_engine(
+            chosen.name, device=settings.device, cells=settings.cells, dtype=dtype_of(settings.dtype),
+            adapter=adapter_of(settings.adapter), placement=settings.placement,
+        )  # fmt: skip
+        serve.run(engine, served, listener, announce=lambda address: _announce(served.name, address))
+
+
+def _announce(name: str, address: str) -> None:
+    echo_error(f"serving {name} at {address} (playground at /, OpenAI's clients at /v1)")
 
 
 def _serving() -> ModuleType:

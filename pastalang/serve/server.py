@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
+from collections.abc import Callable
 
 import h11
 import uvicorn
@@ -14,29 +16,59 @@ from pastalang.runtime.engine import Engine
 from pastalang.serve.app import make_app
 from pastalang.serve.errors import bad_request
 from pastalang.serve.logs import JsonLines
+from pastalang.serve.programs import Programs
 from pastalang.serve.settings import Settings
 
-__all__ = ["Settings", "config_of", "run"]
+__all__ = ["Programs", "Settings", "config_of", "listener", "run"]
 
 _HEADER_BYTES = 64 * 1024
 _IDLE_SECONDS = 75
 
 
-def run(engine: Engine, settings: Settings, *, host: str, port: int) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what was accepted, or give it up after `settings.drain` seconds."""
+def listener(host: str, port: int) -> socket.socket:
+    """Has the port, before a model is loaded for it. Raises `OSError`."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    found = socket.socket(family, kind, protocol)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+def run(engine: Engine, settings: Settings, at: socket.socket, *, announce: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what was accepted, or give it up after `settings.drain` seconds.
+
+    `announce` is called with the address once clients can connect.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     log = logging.getLogger("pastalang.serve")
     log.setLevel(logging.INFO)
     log.addHandler(handler)
     log.propagate = False
-    uvicorn.Server(config_of(engine, settings, host=host, port=port)).run()
+    host, port = at.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    _Server(config_of(engine, settings), lambda: announce(address)).run(sockets=[at])
 
 
-def config_of(engine: Engine, settings: Settings, *, host: str = "127.0.0.1", port: int = 0) -> uvicorn.Config:
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+
+def config_of(engine: Engine, settings: Settings) -> uvicorn.Config:
     protocol = type("Protocol", (PatientProtocol,), {"patience": settings.patience})
     return uvicorn.Config(
-        make_app(engine, settings), host=host, port=port, log_level="error", access_log=False, http=protocol, ws="none",
+        make_app(engine, settings), port=0, log_level="error", access_log=False, http=protocol, ws="none",
         timeout_keep_alive=_IDLE_SECONDS, h11_max_incomplete_event_size=_HEADER_BYTES,
         timeout_graceful_shutdown=max(1, round(settings.drain)), server_header=False,
     )  # fmt: skip
