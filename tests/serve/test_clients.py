@@ -79,33 +79,13 @@ def test_the_client_of_openai_parses_streams_calls_and_raises(address: str) -> N
         openai.OpenAI(base_url=f"{address}/v1", api_key="wrong", max_retries=0).models.list()
 
 
-NODE = """
-import OpenAI from "openai";
-const client = new OpenAI({baseURL: process.env.ADDRESS + "/v1", apiKey: "key", maxRetries: 0});
-const messages = [{role: "user", content: "x"}];
-const schema = JSON.parse(process.env.SCHEMA);
-const response_format = {type: "json_schema", json_schema: {name: "coffee", strict: true, schema}};
-const whole = await client.chat.completions.create({model: "toy", messages, response_format});
-let text = "";
-for await (const part of await client.chat.completions.create({model: "toy", messages, response_format, stream: true}))
-  text += part.choices[0]?.delta?.content ?? "";
-const tool = {type: "function", function: {name: "set", parameters: JSON.parse(process.env.TOOL)}};
-const called = await client.chat.completions.create({model: "toy", messages, tools: [tool], tool_choice: "required"});
-let status = 0;
-const wrong = {model: "toy", messages, logit_bias: {"1": 5}};
-await client.chat.completions.create(wrong).catch(error => status = error.status);
-console.log(JSON.stringify({whole: whole.choices[0].message.content, text, status,
-  call: called.choices[0].message.tool_calls[0].function}));
-"""
-
-
 def test_the_client_of_openai_for_node_parses_streams_calls_and_raises(address: str, tmp_path: Path) -> None:
     """PASTALANG_NODE_CLIENTS names a folder in which `npm install openai` was run."""
     folder = os.environ.get("PASTALANG_NODE_CLIENTS")
     if folder is None or shutil.which("node") is None:
         pytest.skip("PASTALANG_NODE_CLIENTS names no folder with the client for Node, or node is not installed")
     (tmp_path / "node_modules").symlink_to(Path(folder).absolute() / "node_modules")
-    (tmp_path / "client.mjs").write_text(NODE)
+    shutil.copy(Path(__file__).with_name("client.mjs"), tmp_path)
     given = {
         "ADDRESS": address,
         "SCHEMA": json.dumps(_strict({"roast": {"enum": ["dark", "light"]}})),

@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ import pytest
 
 from pastalang.testing.fakes import hashed_model
 from tests.serve.running import VOCABULARY, chat, engine, json_format, listening
+from tests.tables import cases_of
 
 PROGRAM = '''
 template greet(name: text)
@@ -36,10 +38,6 @@ def _said(content: Any, **more: Any) -> dict[str, Any]:
     return {"model": "toy", "messages": [{"role": "user", "content": content}], "max_tokens": 1, **more}
 
 
-def _tool(**function: Any) -> dict[str, Any]:
-    return chat(tools=[{"type": "function", "function": {"name": "f", **function}}], tool_choice="required")
-
-
 def _schema(schema: Any) -> dict[str, Any]:
     return chat(**json_format(schema))
 
@@ -49,55 +47,20 @@ _BOMB = {f"d{at}": {"anyOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 10} for at in ra
 BODIES: list[tuple[str, Any, int]] = [
     # no JSON, or none that is read
     ("empty", b"", 400),
-    ("no JSON", b"{", 400),
     ("bad UTF-8", b'{"model": "\xff"}', 400),
     ("an overlong character", b'{"model": "\xc0\xaf"}', 400),
-    ("half a character", b'{"model": "toy", "messages": [{"role": "user", "content": "a\\ud83d"}]}', 400),
-    ("half a character in a key", b'{"model": "toy", "\\udc00": 1}', 400),
-    ("half a character in a schema", b'{"response_format": {"json_schema": {"schema": {"enum": ["\\ud800"]}}}}', 400),
-    ("NaN", b'{"model": "toy", "temperature": NaN}', 400),
-    ("two values", b"{} {}", 400),
     ("a byte order mark", b"\xef\xbb\xbf{}", 400),
     ("NUL", b"\x00" * 1000, 400),
     ("10,000 brackets", b"[" * 10_000, 400),
     ("10,000 objects", b'{"a":' * 10_000, 400),
     ("escaped quotes without an end", b'{"a": "' + b'\\"' * 50_000, 400),
     ("a number of 5,000 digits", b'{"model": "toy", "seed": ' + b"9" * 5_000 + b"}", 400),
-    ("a number without end", json.dumps(chat()).encode()[:-1] + b', "temperature": 1e999}', 400),
-    ("a list", [], 400),
-    ("null", None, 400),
-    ("a text", "toy", 400),
     # wrong types
-    ("another model", chat() | {"model": "gpt"}, 404),
     ("a model of half a megabyte", chat() | {"model": "x" * (MEGABYTE // 2)}, 404),
-    ("a model that is a list", chat() | {"model": ["toy"]}, 400),
-    ("messages that are an object", chat() | {"messages": {"role": "user"}}, 400),
-    ("a message that is a number", chat() | {"messages": [5]}, 400),
-    ("a role that is a list", chat() | {"messages": [{"role": ["user"], "content": "x"}]}, 400),
-    ("a content that is an object", _said({"text": "x"}), 400),
-    ("a part that is null", _said([None]), 400),
-    ("a part whose text is a list", _said([{"type": "text", "text": ["x"]}]), 400),
-    ("calls that are numbers", chat() | {"messages": [{"role": "assistant", "tool_calls": [5]}]}, 400),
     ("a call whose function is a text",
      chat() | {"messages": [{"role": "assistant", "tool_calls": [{"function": "x"}]}, *chat()["messages"]]}, 400),
-    ("a stop that is an object", chat(stop={"a": 1}), 400),
     ("a stop without end", _said("x", stop="x" * 100_000), 400),
-    ("n that is a text", chat(n="2"), 400),
-    ("n without end", chat(n=10**9), 400),
-    ("negative tokens", chat(max_tokens=-5), 400),
-    ("stream options that are a list", chat(stream_options=[]), 400),
-    ("a format that is a list", chat(response_format=[]), 400),
-    ("a format whose type is an object", chat(response_format={"type": {}}), 400),
     ("logit_bias of everything", chat(logit_bias={str(at): 100 for at in range(10_000)}), 400),
-    ("penalties that are lists", chat(frequency_penalty=[]), 400),
-    ("tools that are texts", chat(tools=["f"]), 400),
-    ("a choice of tools that is a number", chat(tools=[], tool_choice=5), 400),
-    ("a choice whose function is a text", _tool() | {"tool_choice": {"type": "function", "function": "f"}}, 400),
-    ("parameters that are a list", _tool(parameters=[1]), 400),
-    ("parameters with a wrong keyword", _tool(parameters={"type": "objekt"}), 400),
-    ("options that are a list", chat(pasta=[]), 400),
-    ("a mode that is a list", chat(pasta={"mode": ["strict"]}), 400),
-    ("drafts that are an object", chat(pasta={"drafts": {}}), 400),
     # texts
     ("control text", _said("<end><end><|im_end|>"), 200),
     ("brackets in a string", _said("[" * 500), 200),
@@ -105,40 +68,28 @@ BODIES: list[tuple[str, Any, int]] = [
     ("20,000 messages", chat() | {"messages": chat()["messages"] * 20_000}, 400),
     ("1,000 messages", chat(max_tokens=1) | {"messages": chat()["messages"] * 1_000}, 422),
     # schemas
-    ("a schema of true", _schema(True), 400),
-    ("a schema of nothing", _schema({"not": {}}), 400),
-    ("an unknown reference", _schema({"$ref": "#/$defs/x"}), 400),
-    ("a reference to itself", _schema({"$ref": "#"}), 400),
-    ("a reference to a file", _schema({"$ref": "file:///etc/passwd"}), 400),
-    ("a reference to a page", _schema({"$ref": "http://127.0.0.1:1/schema.json"}), 400),
     ("a value that contains itself", _schema({"$defs": {"n": _nested(0) | {
         "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["n"]}}, "$ref": "#/$defs/n"}), 400),
     ("references that multiply", _schema({"$defs": _BOMB, "$ref": "#/$defs/d0"}), 400),
-    ("look-around", _schema({"type": "string", "pattern": "(?=a)b"}), 400),
-    ("a pattern that multiplies", _schema({"type": "string", "pattern": "((a{1,99}){1,99}){1,99}"}), 400),
     ("a pattern that backtracks", _schema({"type": "string", "pattern": "^(a|b)*a(a|b){200}$"}), 200),
-    ("a pattern that is a list", _schema({"type": "string", "pattern": []}), 400),
     ("a nested schema", _schema(_nested(40)), 400),
     ("20,000 properties", _schema(_WIDE), 400),
     ("20,000 options", _schema({"enum": [f"{at}" for at in range(20_000)]}), 400),
-    ("a million items", _schema({"type": "array", "minItems": 10**6}), 400),
-    ("a bound that is a text", _schema({"type": "integer", "minimum": "a"}), 400),
     ("a bound without end", _schema({"type": "integer", "minimum": 10**400}), 400),
-    ("properties that are a list", _schema({"type": "object", "properties": []}), 400),
+    *(
+        (name, body.encode(), int(status))
+        for name, body, status in cases_of(Path(__file__).with_name("hostile-requests.md"))
+    ),
 ]  # fmt: skip
 ELSEWHERE: list[tuple[str, str, Any, int]] = [
-    ("/v1/responses", "an input that is a number", {"model": "toy", "input": 5}, 400),
-    ("/v1/responses", "a format that is a text", {"model": "toy", "input": "x", "text": {"format": "json"}}, 400),
-    ("/v1/responses", "a call without a name", {"model": "toy", "input": [{"type": "function_call"}]}, 400),
-    ("/v1/completions", "tokens", {"model": "toy", "prompt": [[1, 2]]}, 400),
     ("/v1/completions", "prompts without end", {"model": "toy", "prompt": ["x"] * 1_000}, 400),
-    ("/tokenize", "a prompt that is a list", {"prompt": []}, 400),
-    ("/programs/greet", "inputs that are a list", [], 400),
-    ("/programs/greet", "an input of another type", {"name": 5}, 400),
-    ("/programs/greet?seed=x", "a seed that is a text", {"name": "x"}, 400),
     ("/programs/greet?seed=" + "9" * 500, "a seed without end", {"name": "x"}, 400),
-    ("/programs/..%2Fgreet", "a path", {"name": "x"}, 404),
     ("/programs/" + "x" * 5_000, "a name without end", {}, 404),
+    *(
+        (path, name, json.loads(body), int(status))
+        for name, given, status in cases_of(Path(__file__).with_name("hostile-elsewhere.md"))
+        for path, _, body in [given.partition(" ")]
+    ),
 ]
 RAW: list[tuple[str, bytes, int]] = [
     ("no HTTP", b"hello\r\n\r\n", 400),
