@@ -105,8 +105,8 @@ vsix: ## build the extension for VS Code: dist/pastalang.vsix (takes npm)
 	cp pastalang/grammar/pasta.tmLanguage.json editors/vscode/syntaxes/
 	cd editors/vscode && npm install --silent --no-package-lock && npx --yes @vscode/vsce@4.1.0 package --out ../../dist/pastalang.vsix
 
-site: develop ## build the site of the documentation: build/site/index.html
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+site: develop ## build the site of the documentation, and check its links: build/site/index.html
+	$(BIN)/python -m website
 
 corpus-update: develop ## write what is said about the invalid programs anew, to be read as a difference
 	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus

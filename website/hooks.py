@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds the site: the pages beside docs/, the lists of the navigation, and links."""
+"""What mkdocs calls while it builds the site: pages beside docs/ and those of Python, the navigation, and links."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs loads a hook as a file, and not as a part of its package
 
+from website import reference
 from website.pages import Site
 
 SITE = Site.of()
@@ -39,6 +40,8 @@ def _filled(entry: Any) -> Any:
 
 
 def _pages_of(folder: str) -> list[str]:
+    if folder == reference.FOLDER:
+        return [f"{folder}/README.md", *(f"{folder}/{page}.md" for page in reference.PAGES)]
     beside = [page for page in SITE.beside_docs if page.startswith(f"{folder}/") and page.endswith(".md")]
     inside = (path.relative_to(SITE.root / "docs").as_posix() for path in (SITE.root / "docs" / folder).glob("*.md"))
     return sorted([*beside, *inside], key=lambda page: (not page.endswith("README.md"), page))
@@ -47,6 +50,8 @@ def _pages_of(folder: str) -> list[str]:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path in SITE.beside_docs:
         files.append(File.generated(config, path, abs_src_path=str(SITE.root / path)))
+    for path, text in reference.pages().items():
+        files.append(File.generated(config, path, content=text))
     return files
 
 

@@ -51,7 +51,7 @@ def build_plan(
     max_tokens: int | None = None,
     placement: Placement | str = Placement.GAPS,
 ) -> Plan:
-    """Raises `PlanError` where the program asks for something that no plan can give.
+    """The plan of a template. Raises `PlanError` where the program asks for something that no plan can give.
 
     `mode`, `overrun` and `placement` may be named. `max_tokens` limits the texts whose types set no limit.
     """

@@ -118,7 +118,10 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 class PlanError(PastaError):
-    """`headline` stands alone; `help` is advice. The span points into the source of the program."""
+    """A program asks for something that no plan can give.
+
+    `headline` stands alone; `help` is advice. The span points into the source of the program.
+    """
 
     def __init__(self, headline: str, span: Span, *, help: str = "") -> None:
         super().__init__(headline)

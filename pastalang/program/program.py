@@ -125,7 +125,9 @@ class Template:
 
 @dataclass(frozen=True, repr=False)
 class Program:
-    """`types` holds every named type (recursive ones are referred to by `types.Named`).
+    """A checked program: its templates, and its declared types.
+
+    `types` holds every named type (recursive ones are referred to by `types.Named`).
 
     `notes` says, for a program made from a model or a schema, what only the model checks and which limits were chosen.
     """

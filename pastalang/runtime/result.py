@@ -34,7 +34,9 @@ _ADVICE: Final = 'raise their limits, or set `on_truncated` to "keep", "null" or
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Usage:
-    """`output_tokens` are the drawn ones; `forced_tokens` were fed without being drawn, in the model's own turn.
+    """What a run took.
+
+    `output_tokens` are the drawn ones; `forced_tokens` were fed without being drawn, in the model's own turn.
     The fed tokens of the trace add up to `input_tokens` and `forced_tokens`. Text after the last draw is never fed.
 
     `critical_path` is the number of passes that the plan's dependencies ask for, given what was drawn;

@@ -78,6 +78,8 @@ class JoinedLanes:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
+    """What each forward pass of a run fed and sampled, on which lane, and what the lanes saw of one another."""
+
     passes: int
     lanes: tuple[Lane, ...]
     fed: tuple[ForcedTokens, ...]

@@ -11,7 +11,11 @@ _STEPS = 64  # successful steps before twice as many tokens are tried again
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`chunk`: the most tokens of one branch in one step. `requests`: how many may be active at once."""
+    """What a step and an engine may take on.
+
+    chunk     the most tokens of one branch in one step
+    requests  how many requests may be active at once
+    """
 
     chunk: int | None = None
     requests: int | None = None
