@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,67 +14,122 @@ from typing import Any, Final
 from pastalang.plan.branches import Hole
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
+from pastalang.values.describe import counted
 from pastalang.values.lengths import closed_texts
 
-_FEW: Final = 10  # rows of which nothing is said
-_OFTEN: Final = 0.1  # the share of rows from which on something is said
+_FEW: Final = 10  # rows whose answers are not compared with one another
+_OFTEN: Final = 0.1  # the share of rows from which on something is said, once there are more than those few
+_ALIKE: Final = 0.8  # the share of rows with one value from which on a field is named
+_KEPT: Final = 64  # different values of a field that are counted: one that most rows have is among them
 _CHANCE: Final = 1.25  # a confidence that is lower than so many times that of a blind choice is no better
-_REPEATED: Final = re.compile(r"(\S.{1,30}?)\1{3,}", re.DOTALL)
+_UNSURE: Final = 0.5  # a mean confidence of other values that is lower is named
+_MOST: Final = 12  # lines
+_REPEATED: Final = re.compile(r"(\S.{1,30}?)\1{3,}|(\S)\2{7,}", re.DOTALL)
 _YEAR: Final = re.compile(r"([0-9]{4})-[0-9]{2}-[0-9]{2}")
 _LATEST, _EARLIEST = 2200, 1000
+_READS: Final = {"pasta-mini": 600, "smollm2": 600}  # tokens of a prompt beyond which a small model overlooks most
 
 
 @dataclass
 class Doubts:
-    """Counts over the rows that have a value, by field."""
+    """Counts over the rows, by field, and what is wrong with those that have no value."""
 
-    rows: int = 0
+    rows: int = 0  # that have a value
     values: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     repeating: Counter[str] = field(default_factory=Counter)
     undated: Counter[str] = field(default_factory=Counter)
     confidence: Counter[str] = field(default_factory=Counter)  # sums
     confident: Counter[str] = field(default_factory=Counter)  # how many are in each sum
+    cut: Counter[str] = field(default_factory=Counter)  # rows in which a limit ended the field
+    long: Counter[str] = field(default_factory=Counter)  # rows that are long for the model, by its name
+    failed: Counter[str] = field(default_factory=Counter)  # by status
+    reasons: dict[str, str] = field(default_factory=dict)  # the first of each
 
     def add(self, row: Mapping[str, Any]) -> None:
+        status, meta = row.get("_status", "ok"), row.get("_meta", {})
+        if row.get("_error") and status not in ("unsure", "truncated"):
+            self.failed[status] += 1
+            self.reasons.setdefault(status, row["_error"])
+        self.cut.update({_name(one) for one in row["_fields"] if one.get("truncated")})
+        if "windows" not in meta and meta.get("input_tokens", 0) > _READS.get(meta.get("model", ""), sys.maxsize):
+            self.long[meta["model"]] += 1
         if row.get("value") is None:
             return
         self.rows += 1
         value = row["value"] if isinstance(row["value"], dict) else {"the value": row["value"]}
         for key, part in value.items():
-            seen = self.values[key]
-            if len(seen) < 2:  # more are not needed to know that they differ
-                seen[json.dumps(part, ensure_ascii=False, default=str)] += 1
+            seen, spelled = self.values[key], json.dumps(part, ensure_ascii=False, default=str)
+            if spelled in seen or len(seen) < _KEPT:
+                seen[spelled] += 1
             texts = list(_texts(part))
             self.repeating[key] += any(_REPEATED.search(text) for text in texts)
             years = (int(found[1]) for text in texts if (found := _YEAR.match(text)))
             self.undated[key] += any(not _EARLIEST <= year <= _LATEST for year in years)
         for one in row["_fields"]:
-            name = re.sub(r"\[\d+\]", "[]", one["field"])
-            self.confidence[name] += one["confidence"]
-            self.confident[name] += 1
+            self.confidence[_name(one)] += one["confidence"]
+            self.confident[_name(one)] += 1
 
     def lines(self, plan: Plan) -> list[str]:
-        """Each with what it is about first. Empty for few rows."""
-        return [] if self.rows < _FEW else [*self._alike(), *self._odd(), *self._blind(plan)]
+        """Each with what it is about first."""
+        found = [*self._alike(), *self._odd(), *self._unsure(plan)]
+        return found if len(found) <= _MOST else [*found[:_MOST], f"and {len(found) - _MOST} more"]
+
+    def problems(self) -> list[str]:
+        """Why rows have no whole value, and what to do about it."""
+        return [*self._cut(), *self._long(), *self._failed()]
 
     def _alike(self) -> Iterator[str]:
         for key, seen in self.values.items():
-            [(value, count), *others] = seen.most_common()
-            if not others and count == self.rows:
-                yield f"{key}: all {self.rows:,} rows have {value if len(value) <= 60 else value[:60] + '…'}"
+            [(value, count)] = seen.most_common(1)
+            if self.rows >= _FEW and count >= _ALIKE * self.rows:
+                which = f"all {self.rows:,}" if count == self.rows else f"{count:,} of {self.rows:,}"
+                yield f"{key}: {which} rows have {value if len(value) <= 60 else value[:60] + '…'}"
 
     def _odd(self) -> Iterator[str]:
-        for what, counts in (("repeat themselves", self.repeating), ("have an impossible date", self.undated)):
+        for what, counts in (("repeats itself", self.repeating), ("is an impossible date", self.undated)):
             for key, count in counts.items():
-                if count > _OFTEN * self.rows:
-                    yield f"{key}: {count:,} of {self.rows:,} rows {what}"
+                if count and (self.rows < _FEW or count > _OFTEN * self.rows):
+                    yield f"{key}: {what} in {count:,} of {counted(self.rows, 'row')}"
 
-    def _blind(self, plan: Plan) -> Iterator[str]:
+    def _unsure(self, plan: Plan) -> Iterator[str]:
         for _, _, hole in walk_plan(plan):
-            if isinstance(hole, Hole) and (counted := self.confident[hole.field]):
-                options, mean = len(closed_texts(hole.type, dict(plan.types))), self.confidence[hole.field] / counted
-                if options > 1 and mean < _CHANCE / options:
+            if isinstance(hole, Hole) and (number := self.confident[hole.field]):
+                options, mean = len(closed_texts(hole.type, dict(plan.types))), self.confidence[hole.field] / number
+                if options > 1 and mean < _CHANCE / options and self.rows >= _FEW:
                     yield f"{hole.field}: its mean confidence, {mean:.2f}, is that of a blind choice of {options}"
+                elif options <= 1 and mean < _UNSURE:
+                    yield f"{hole.field}: its mean confidence is {mean:.2f}"
+
+    def _cut(self) -> Iterator[str]:
+        for key, count in self.cut.items():
+            how = "raise it with Tokens, max= or --max-tokens"
+            if self.repeating[key.partition(".")[0].partition("[")[0]]:
+                how = "the text repeats itself, so a higher one does not help"
+            yield f"{key}: its limit has cut it in {counted(count, 'row')}; {how}"
+
+    def _long(self) -> Iterator[str]:
+        for model, count in self.long.items():
+            yield (
+                f"{counted(count, 'document')} with more than {_READS[model]:,} tokens, of which {model} overlooks "
+                "much: --window 128 reads them in parts"
+            )
+
+    def _failed(self) -> Iterator[str]:
+        for status, reason in self.reasons.items():
+            yield f"{self.failed[status]:,} {status}, the first: {reason if len(reason) <= 240 else reason[:240] + '…'}"
+            if status in _HOW:
+                yield f"{status}: {_HOW[status]}"
+
+
+_HOW: Final = {
+    "too_long": "--window 128 reads a long text in parts and merges what they say",
+    "invalid": "--repair 2 decodes a field again that the type refuses; one that may be null should be `| None`",
+}
+
+
+def _name(one: Mapping[str, Any]) -> str:
+    """The name of a field, the same for all items of a list."""
+    return re.sub(r"\[\d+\]", "[]", one["field"])
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -57,7 +57,7 @@ from pastalang.cli.tasks import SOURCE, task_named
 from pastalang.plan.branches import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
-from pastalang.runtime.models.source import is_address
+from pastalang.runtime.models.source import NAMES, is_address
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
@@ -69,9 +69,6 @@ if TYPE_CHECKING:
     from pastalang.bulk.rows import Row, Task
     from pastalang.bulk.run import Decode, Job, Ledger, Totals
     from pastalang.hosts.opening import AnyEngine
-
-
-_TRAIN: Final = "see pasta try; train the model on 30 rows, about a minute for pasta-mini"
 
 
 class OnError(StrEnum):
@@ -135,6 +132,9 @@ class ExtractSettings:
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
     drafts: GuessAhead = None
     on_truncated: Annotated[OnCut, typer.Option(help="What to do with a value that was cut at its limit.")] = OnCut.KEEP
+    repair: Annotated[
+        int | None, typer.Option(min=0, help="Decode again, up to this many times, a field that the type refuses.")
+    ] = None
     min_confidence: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Give rows with a field below this confidence the status unsure.")
     ] = 0.0
@@ -184,6 +184,7 @@ class ExtractSettings:
             "mode": self.mode.value, "any_mode": self.any_mode, "seed": self.seed,
             "on_truncated": self.on_truncated.value, "sampling": sampling_of(self),
             **({} if drafts is None else {"drafts": drafts}),
+            **({} if self.repair is None else {"repair": self.repair}),
         }  # fmt: skip
 
     @property
@@ -313,6 +314,8 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
             totals = _go_through(work, ledger, settings)
             summary |= {"output": str(out), **summary_of(totals, work.job), "dtype": work.load.dtype}
             summary |= {} if work.load.advice is None else {"note": work.load.advice}
+            if summary["doubts"] or job.origin.model in NAMES:
+                summary["next"] = _how_to_try(settings, job.origin.model)
         if settings.compare is not None:
             summary["comparison"] = found = _compared(work, settings)
             try:
@@ -320,6 +323,11 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
             except OSError as problem:
                 raise unwritable(ledger.folder, problem) from problem
     _show(summary, settings)
+
+
+def _how_to_try(settings: ExtractSettings, model: str) -> str:
+    small = f"{model} is small and often wrong: " if model in NAMES else ""
+    return f"{small}pasta try {settings.source} ROWS --model {model} says on five labelled rows what to change"
 
 
 def _show(summary: Mapping[str, Any], settings: ExtractSettings) -> None:
@@ -583,9 +591,10 @@ def summary_text(summary: Mapping[str, Any]) -> str:
         lines.append(("resumed", f"after {summary['resumed']:,} rows of an earlier run"))
     if "note" in summary:
         lines.append(("note", summary["note"]))
+    lines += [("problem", line) for line in summary["problems"]]
     lines += [("doubtful", line) for line in summary["doubts"]]
-    if summary["doubts"]:
-        lines.append(("", f"{_TRAIN}, or name another --model"))
+    if "next" in summary:
+        lines.append(("next", summary["next"]))
     return _aligned(lines)
 
 

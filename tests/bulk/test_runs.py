@@ -307,18 +307,29 @@ def test_a_run_says_what_is_doubtful_about_its_rows() -> None:
     )
     plan, doubts = pastalang.build_plan(program.only_template, program), Totals().doubts
 
-    def add(number: int, *, day: str, note: str) -> None:
+    def add(number: int, *, day: str, note: str, **meta: object) -> None:
         sure = [{"field": "kind", "confidence": 0.35}, {"field": "size", "confidence": 0.3}]
-        doubts.add({"value": {"kind": "a", "day": day, "note": note, "size": number % 3}, "_fields": sure})
+        sure += [{"field": "note", "confidence": 0.9, "truncated": len(note) > 9}]
+        value = {"kind": "a" if number else "b", "day": day, "note": note, "size": number % 3}
+        doubts.add({"value": value, "_fields": sure, "_meta": meta})
 
     for number in range(9):
         add(number, day="2024-05-01", note=f"note {number}")
-    assert doubts.lines(plan) == []
+    assert doubts.lines(plan) == ["size: its mean confidence is 0.30"] and doubts.problems() == []
     add(9, day="3333-03-03", note="fluententententent")
-    add(10, day="2452-01-01", note="Minminmin min min min min min")
+    add(10, day="2452-01-01", note="££££££££££££", model="pasta-mini", input_tokens=900)
+    doubts.add({"value": None, "_fields": [], "_status": "too_long", "_error": "a.txt: reaches position 9"})
     assert doubts.lines(plan) == [
-        'kind: all 11 rows have "a"',
-        "note: 2 of 11 rows repeat themselves",
-        "day: 2 of 11 rows have an impossible date",
+        'kind: 10 of 11 rows have "a"',
+        'day: 9 of 11 rows have "2024-05-01"',
+        "note: repeats itself in 2 of 11 rows",
+        "day: is an impossible date in 2 of 11 rows",
         "kind: its mean confidence, 0.35, is that of a blind choice of 3",
+        "size: its mean confidence is 0.30",
+    ]
+    assert doubts.problems() == [
+        "note: its limit has cut it in 2 rows; the text repeats itself, so a higher one does not help",
+        "1 document with more than 600 tokens, of which pasta-mini overlooks much: --window 128 reads them in parts",
+        "1 too_long, the first: a.txt: reaches position 9",
+        "too_long: --window 128 reads a long text in parts and merges what they say",
     ]
