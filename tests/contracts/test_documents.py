@@ -35,6 +35,13 @@ def test_every_test_that_the_page_of_faults_names_exists() -> None:
     assert [name for file, name in named if f"def {name}(" not in Path(file).read_text("utf-8")] == []
 
 
+def test_a_step_is_explained_on_one_screen_and_twenty_words_are_our_own() -> None:
+    page = Path("docs/architecture.md").read_text("utf-8").partition("## How a step is made\n")[2]
+    assert 10 < page.partition("\n## ")[0].count("\n") <= 40
+    words = Path("docs/glossary.md").read_text("utf-8").partition("## Words of our own\n")[2].partition("\n## ")[0]
+    assert words.count("\n| **") == 20
+
+
 LIMITS = {
     "bytes of one file": limits.MAX_FILE_BYTES,
     "words and marks of one file": limits.MAX_TOKENS,
