@@ -32,9 +32,8 @@ from pastalang.plan.branches import (
     Fork,
     Form,
     Hole,
-    InputText,
     Instance,
-    ItemNumber,
+    KnownText,
     Place,
     Repeat,
     Text,
@@ -52,6 +51,7 @@ from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.quotations import QuotingHole, quoting_holes
+from pastalang.runtime.scheduler.known_text import texts_of
 from pastalang.runtime.scheduler.scope import elements_of, names_here, sources_of
 from pastalang.runtime.scheduler.transcript import (
     Field,
@@ -66,7 +66,6 @@ from pastalang.runtime.scheduler.transcript import (
 from pastalang.values.fit import find_mismatches, read
 from pastalang.values.json import NotJson, parse_json
 from pastalang.values.quotes import no_texts, quotable_texts
-from pastalang.values.text import message_texts
 
 ATTEMPTS: Final = 3  # of a value that the server's constraint let through and that does not fit its type
 _WARMER: Final = 0.7  # the temperature of another attempt at a greedy value, which would come out the same
@@ -282,10 +281,9 @@ class PlanRun:
             case Text(text=text, shown=shown, begins=begins):
                 self._begin_value(branch, begins)
                 self._write(branch, text, fed_text(segment), shown=shown)
-            case InputText(piece=piece):
-                self._write(branch, "".join(message_texts([piece], partial(_named, branch))))
-            case ItemNumber():
-                self._write(branch, str(branch.cursor.items[-1] + 1))
+            case _ if isinstance(segment, KnownText):
+                texts = texts_of(segment, named=partial(_named, branch), items=branch.cursor.items)
+                self._write(branch, "".join(texts))
             case Place(branch=id):
                 branch.here.append(WrittenBranch(self._known[id][branch.cursor.items]))
             case Opening() | Closing():

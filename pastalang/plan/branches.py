@@ -90,6 +90,9 @@ class ItemNumber:
     """The number of the item in the innermost `Repeat` or `Each`, counted from 1, as forced text."""
 
 
+KnownText: TypeAlias = Text | InputText | ItemNumber  # text that is known once a branch gets there
+
+
 class Form(Enum):
     """How a value is spelled."""
 
@@ -221,7 +224,7 @@ class Each:
 
 
 Segment: TypeAlias = (
-    TurnStart | TurnEnd | Text | InputText | ItemNumber | Hole | Fork | Place | Join | Choose | Repeat | Each
+    TurnStart | TurnEnd | KnownText | Hole | Fork | Place | Join | Choose | Repeat | Each
 )  # fmt: skip
 Segments: TypeAlias = tuple[Segment, ...]
 

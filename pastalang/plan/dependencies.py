@@ -28,14 +28,12 @@ from pastalang.plan.branches import (
     Fork,
     Form,
     Hole,
-    InputText,
-    ItemNumber,
     Join,
+    KnownText,
     Place,
     PlanData,
     Repeat,
     Segment,
-    Text,
     TurnEnd,
     TurnStart,
 )
@@ -113,11 +111,13 @@ class _Builder:
 
     def _one(self, piece: Piece, segment: Segment, before: _Before) -> _Before:
         """The pieces directly before the next segment."""
+        if isinstance(segment, KnownText):
+            return self._add(piece, before)
         match segment:
             case Hole(threads=int() as threads):
                 self._starts[threads] = self._add(piece, before)
                 return (piece,)
-            case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber() | Hole():
+            case TurnStart() | TurnEnd() | Hole():
                 return self._add(piece, before)
             case Fork(branch=branch) | Each(branch=branch):
                 self._starts[branch] = before

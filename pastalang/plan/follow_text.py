@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import assert_never
 
 from pastalang.plan.branches import (
     ROOT,
@@ -17,9 +16,9 @@ from pastalang.plan.branches import (
     Each,
     Fork,
     Hole,
-    InputText,
     ItemNumber,
     Join,
+    KnownText,
     Place,
     Repeat,
     Segment,
@@ -80,10 +79,11 @@ class _Answer:
                 return self._repeat(segment, following)
             case Join():
                 return segment, following
-            case InputText() | ItemNumber() | TurnStart() | TurnEnd():
+            case TurnStart() | TurnEnd():
                 return segment, ""
             case _:
-                assert_never(segment)
+                assert isinstance(segment, KnownText)
+                return segment, ""  # what it says is known later
 
     def _choose(self, choose: Choose, following: str) -> tuple[Segment, str]:
         arms = []

@@ -30,10 +30,10 @@ from pastalang.plan.branches import (
     Each,
     Fork,
     Hole,
-    InputText,
     Instance,
     ItemNumber,
     Join,
+    KnownText,
     Place,
     PlanData,
     Repeat,
@@ -78,7 +78,7 @@ class Closing:
         return self.repeat.empty if self.items == 0 and self.repeat.empty is not None else self.repeat.stop
 
 
-Forced: TypeAlias = TurnStart | TurnEnd | Text | InputText | ItemNumber | Place | Opening | Closing
+Forced: TypeAlias = TurnStart | TurnEnd | KnownText | Place | Opening | Closing
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +342,11 @@ class Machine:
 
     def _point(self, branch: BranchId, point: Point) -> Point:
         address, segment = point.address, point.segment
+        if isinstance(segment, KnownText):
+            point.action = Feed(segment)
+            return point
         match segment:
-            case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber() | Place():
+            case TurnStart() | TurnEnd() | Place():
                 point.action = Feed(segment)
             case Hole():
                 point.action = Draw(segment)

@@ -18,9 +18,8 @@ from pastalang.plan.branches import (
     Each,
     Fork,
     Hole,
-    InputText,
-    ItemNumber,
     Join,
+    KnownText,
     Place,
     PlanData,
     Repeat,
@@ -87,18 +86,14 @@ class _Sum:
         return total
 
     def _one(self, segment: Segment) -> Totals:
+        if isinstance(segment, KnownText):
+            return self._forced(self._lengths.known(segment), is_shown=not isinstance(segment, Text) or segment.shown)
         match segment:
             case TurnStart(index=index):
                 self._is_answer = index == self._last_turn
                 return Totals(NOTHING, Range(self._lengths.turn_tokens, self._lengths.turn_tokens), NOTHING)
             case TurnEnd():
                 return Totals(NOTHING, Range(self._lengths.turn_tokens, self._lengths.turn_tokens), NOTHING)
-            case Text(text=text, shown=shown):
-                return self._forced(self._lengths.text(text), is_shown=shown)
-            case InputText(path=path):
-                return self._forced(self._lengths.input(path))
-            case ItemNumber():
-                return self._forced(Range(1, 5))
             case Hole():
                 drawn = draws_of(segment, self._overrun)
                 return Totals(drawn, drawn, drawn)
@@ -172,15 +167,11 @@ class _Extreme:
         self._reserves: dict[BranchId, int] = {branch.id: branch.reserve for branch in plan.branches}
 
     def feed(self, action: Feed, cursor: Cursor) -> int:
+        if isinstance(action.segment, KnownText):
+            return self._end(self._lengths.known(action.segment))
         match action.segment:
             case TurnStart() | TurnEnd():
                 return self._lengths.turn_tokens
-            case Text(text=text):
-                return self._end(self._lengths.text(text))
-            case ItemNumber():
-                return 1
-            case InputText(path=path):
-                return self._end(self._lengths.input(path))
             case Place():
                 return 0
             case Opening() | Closing() as lead:

@@ -9,9 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Protocol, assert_never
 
-from pastalang.plan.branches import Arm, BranchId, Each, Fork, Hole, ItemNumber, Overrun, Repeat, Segment, Text
+from pastalang.plan.branches import (
+    Arm,
+    BranchId,
+    Each,
+    Fork,
+    Hole,
+    InputText,
+    ItemNumber,
+    KnownText,
+    Overrun,
+    Repeat,
+    Segment,
+    Text,
+)
 from pastalang.plan.positions import thread_rooms
 from pastalang.plan.structure import measure
 from pastalang.program import types as t
@@ -69,15 +82,23 @@ class Lengths:
         count = len(self.encoder.encode(text))
         return Range(count, count)
 
+    def known(self, segment: KnownText) -> Range:
+        match segment:
+            case Text(text=text):
+                return self.text(text)
+            case InputText(path=path):
+                count = self.input_tokens.get(".".join(path), self.input_tokens.get(path[0], 0))
+                return Range(count, count)
+            case ItemNumber():
+                return Range(1, 5)
+            case _:
+                assert_never(segment)
+
     def lead(self, lead: tuple[Text | ItemNumber, ...]) -> Range:
         total = NOTHING
         for segment in lead:
-            total = total + (Range(1, 5) if isinstance(segment, ItemNumber) else self.text(segment.text))
+            total = total + self.known(segment)
         return total
-
-    def input(self, path: tuple[str, ...]) -> Range:
-        count = self.input_tokens.get(".".join(path), self.input_tokens.get(path[0], 0))
-        return Range(count, count)
 
     def items_of(self, loop: Each | Repeat) -> Range:
         """How many items a fan-out or a list has."""

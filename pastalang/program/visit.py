@@ -136,8 +136,10 @@ def flat_arms(type: t.Type) -> tuple[t.Type, ...]:
 
 def json_kinds(type: t.Type) -> frozenset[str]:
     """The kinds of JSON values that the type may have. Names and types that hold anything have all of them."""
+    if isinstance(type, t.Patterned):
+        return frozenset({"string"})
     match type:
-        case t.String() | t.Regex() | t.Temporal() | t.Uuid() | t.Verbatim():
+        case t.Verbatim():
             return frozenset({"string"})
         case t.Integer() | t.Number():
             return frozenset({"number"})

@@ -27,7 +27,7 @@ from pastalang.values import patterns
 from pastalang.values.describe import counted, describe
 from pastalang.values.json import JsonValue, NotJson, decimal_text, kind_of, parse_json, same_json, spell, write_json
 from pastalang.values.paths import Mismatch
-from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, UUID, matches, whole_pattern
+from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, matches, patterns_of, whole_pattern
 from pastalang.values.quotes import is_quotation
 
 if TYPE_CHECKING:  # importing the library takes a tenth of a second, and few programs need it
@@ -261,10 +261,9 @@ class _Fitting:
                 return value, _expect_string(type, value, lambda text: _string_mismatches(type, text))
             case t.Regex(pattern=pattern):
                 return value, _expect_string(type, value, lambda text: _pattern_mismatches(pattern, text))
-            case t.Temporal(kind=kind):
-                return value, _expect_string(type, value, lambda text: _spelling_mismatches(type, MOMENTS[kind], text))
-            case t.Uuid():
-                return value, _expect_string(type, value, lambda text: _spelling_mismatches(type, UUID, text))
+            case _ if isinstance(type, t.Patterned):
+                (pattern,) = patterns_of(type)
+                return value, _expect_string(type, value, lambda text: _spelling_mismatches(type, pattern, text))
             case t.Verbatim():
                 return value, _expect_string(type, value, lambda text: self.verbatim_mismatches(type, text))
             case t.Boolean():

@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from pastalang.program import types as t
 from pastalang.program.visit import NO_TYPES
 from pastalang.values.json import JsonValue, parse_json, write_json
-from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, UUID, anchored
+from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, anchored, patterns_of
 
 Document: TypeAlias = dict[str, JsonValue]
+
+# The formats of JSON Schema that mean the same; those of a moment allow no offset to be left out.
+_FORMATS: Final[Mapping[t.Type, str]] = {t.Temporal(t.Moment.DATE): "date", t.Uuid(): "uuid"}
 
 
 def schema_text(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
@@ -139,12 +142,10 @@ def _scalar(type: t.Type) -> Document:
             return {"type": "null"}
         case t.Literal(value=value):
             return {"const": value}
-        case t.Temporal(kind=t.Moment.DATE):
-            return {"type": "string", "format": "date", "pattern": anchored(MOMENTS[t.Moment.DATE])}
-        case t.Temporal(kind=kind):  # an offset may be left out, which the formats of JSON Schema do not allow
-            return {"type": "string", "pattern": anchored(MOMENTS[kind])}
-        case t.Uuid():
-            return {"type": "string", "format": "uuid", "pattern": anchored(UUID)}
+        case _ if isinstance(type, t.Patterned):
+            (pattern,) = patterns_of(type)
+            form: Document = {"format": _FORMATS[type]} if type in _FORMATS else {}
+            return {"type": "string", **form, "pattern": anchored(pattern)}
         case t.Verbatim():
             return {"type": "string", "minLength": 1}
         case t.Anything():

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from pastalang.plan.branches import InputText, ItemNumber, Text
+from pastalang.plan.branches import InputText, ItemNumber, KnownText, Text
 from pastalang.program import pieces as p
 from pastalang.program.pieces import For, If, Piece
 from pastalang.values.json import spell
 
 
-def describe_words(pieces: tuple[Text | InputText | ItemNumber, ...]) -> str:
+def describe_words(pieces: tuple[KnownText, ...]) -> str:
     """Forced text on one line: white space collapsed, inputs as `{title}`, the item's number as `{n}`."""
     words = " ".join("".join(map(_spell, pieces)).split())
     return "" if words == "," else words.removeprefix(", ")
 
 
-def split_lead(pieces: tuple[Text | InputText | ItemNumber, ...]) -> tuple[str, str]:
+def split_lead(pieces: tuple[KnownText, ...]) -> tuple[str, str]:
     """The text before a fork as (all but its last line, its last line): `{` and `"brand":`."""
     lines = [" ".join(line.split()) for line in "".join(map(_spell, pieces)).split("\n")]
     filled = [line for line in lines if line]
@@ -27,7 +27,7 @@ def split_lead(pieces: tuple[Text | InputText | ItemNumber, ...]) -> tuple[str, 
     return ("" if before == "," else before.removeprefix(", ")), (lead if has_words else "")
 
 
-def _spell(piece: Text | InputText | ItemNumber) -> str:
+def _spell(piece: KnownText) -> str:
     match piece:
         case Text():
             return piece.text

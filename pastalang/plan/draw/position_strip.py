@@ -14,9 +14,8 @@ from pastalang.plan.branches import (
     Each,
     Fork,
     Hole,
-    InputText,
-    ItemNumber,
     Join,
+    KnownText,
     Overrun,
     PlanData,
     Repeat,
@@ -90,7 +89,7 @@ class _Along:
             match segment:
                 case Text(text):
                     self._add(self.count(text), describe_words((segment,)), Kind.FED)
-                case InputText() | ItemNumber():
+                case _ if isinstance(segment, KnownText):
                     self._add(LENGTH_OF_DATA, describe_words((segment,)), Kind.FED)
                 case Hole():
                     self._add(segment.max_tokens, segment.field, Kind.BAR)

@@ -14,9 +14,8 @@ from pastalang.plan.branches import (
     Each,
     Fork,
     Hole,
-    InputText,
-    ItemNumber,
     Join,
+    KnownText,
     Place,
     PlanData,
     Repeat,
@@ -95,7 +94,7 @@ class _Track:
     rows: int = 1
     end: _Clock | None = None
     events: list[_Noted] = field(default_factory=list)
-    pending: list[Text | InputText | ItemNumber] = field(default_factory=list)
+    pending: list[KnownText] = field(default_factory=list)
 
 
 _Steps = Generator[tuple[BranchId, ...], None, _Clock]
@@ -175,7 +174,7 @@ class _TimelineBuilder:
             match segment:
                 case Text(shown=False):
                     pass  # control tags say to the model what the picture says with lines
-                case Text() | InputText() | ItemNumber():
+                case _ if isinstance(segment, KnownText):
                     track.pending.append(segment)
                 case TurnStart():
                     self.turn = segment

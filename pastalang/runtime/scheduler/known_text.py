@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, assert_never
 
-from pastalang.plan.branches import Arm, InputText, ItemNumber, Place, Text, TurnEnd, TurnStart
+from pastalang.plan.branches import Arm, InputText, ItemNumber, KnownText, Place, Text, TurnEnd, TurnStart
 from pastalang.plan.machine import Closing, Forced, Opening
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.spaced import fed_end, fed_text
@@ -34,16 +34,26 @@ def known_text(
             return Known(encoder.control(text))
         case Text(text=text):
             return Known(encoder.text(fed_text(segment)), text)
-        case InputText(piece=piece):
-            texts = message_texts([piece], named)
+        case _ if isinstance(segment, KnownText):
+            texts = texts_of(segment, named=named, items=items)
             return Known(tuple(token for text in texts for token in encoder.text(text)), "".join(texts))
-        case ItemNumber():
-            number = str(items[-1] + 1)
-            return Known(encoder.text(number), number)
         case Opening() | Closing():
             return Known(option_tokens(segment, encoder) or (), segment.text)
         case Place():
             return Known(())
+        case _:
+            assert_never(segment)
+
+
+def texts_of(segment: KnownText, *, named: Callable[[str], Any], items: tuple[int, ...]) -> tuple[str, ...]:
+    """What a run says in this place, in the pieces that are encoded on their own."""
+    match segment:
+        case Text(text=text):
+            return (text,)
+        case InputText(piece=piece):
+            return tuple(message_texts([piece], named))
+        case ItemNumber():
+            return (str(items[-1] + 1),)
         case _:
             assert_never(segment)
 
