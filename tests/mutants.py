@@ -94,10 +94,10 @@ MUTANTS = (
         ("plan/test_machine.py", API + "test_types.py", RECORDED),
     ),
     Mutant(
-        "machine: a branch of an item is taken for begun before its fork",
-        "return item > items[lists]",
-        "return item >= items[lists]",
-        ("plan/test_machine.py", RECORDED, INVARIANTS),
+        "machine: a branch whose fork is still to come is taken for begun",
+        "return point.index > wanted",
+        "return point.index < wanted",
+        ("plan/test_machine.py",),
     ),
     Mutant(
         "machine: a list over known elements goes on behind the last one",
@@ -122,6 +122,18 @@ MUTANTS = (
         '(instance, "closed"), (clock.last_draw, 1)',
         '(instance, "closed"), (clock.last_draw, 0)',
         ("properties/test_passes.py", "runtime/test_passes.py"),
+    ),
+    Mutant(
+        "simulate: a value in lock-step goes on before those before it",
+        "room = min(room, max(other.fed - state.fed, 0))",
+        "pass",
+        ("properties/test_plan.py::test_every_schedule_ends_and_shows_every_draw_the_same",),
+    ),
+    Mutant(
+        "simulate: a branch waits for the first of those that it joins",
+        "next((other for other in awaited if other not in self._ended), None)",
+        "next((other for other in awaited[:1] if other not in self._ended), None)",
+        ("properties/test_plan.py::test_every_schedule_ends_and_shows_every_draw_the_same",),
     ),
     # scheduler, joins, cells
     Mutant(
