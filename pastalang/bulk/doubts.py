@@ -50,7 +50,7 @@ class Doubts:
         if row.get("_error") and status not in ("unsure", "truncated"):
             self.failed[status] += 1
             self.reasons.setdefault(status, row["_error"])
-        self.cut.update({_name(one) for one in row["_fields"] if one.get("truncated")})
+        self.cut.update({_name(one) for one in row.get("_fields", ()) if one.get("truncated")})
         if "windows" not in meta and meta.get("input_tokens", 0) > _READS.get(meta.get("model", ""), sys.maxsize):
             self.long[meta["model"]] += 1
         if row.get("value") is None:
@@ -65,7 +65,7 @@ class Doubts:
             self.repeating[key] += any(_REPEATED.search(text) for text in texts)
             years = (int(found[1]) for text in texts if (found := _YEAR.match(text)))
             self.undated[key] += any(not _EARLIEST <= year <= _LATEST for year in years)
-        for one in row["_fields"]:
+        for one in row.get("_fields", ()):
             self.confidence[_name(one)] += one["confidence"]
             self.confident[_name(one)] += 1
 
