@@ -8,7 +8,8 @@ a token of a prompt sees half of it on average, so attending with all tokens to 
     block      clusters of about the same size, padded; one block is one attention call
     shared     cells that all tokens see, such as common instructions: one more call, of all tokens
 
-A small step is not split at all.
+A small step is not split at all, unless it sees few of the cells below its width: an engine keeps the prompts of
+earlier requests, so the cells of the next one lie beyond thousands that it does not see.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from pastalang.runtime.step import RowId, Run, StepBatch
 class Costs:
     """What attention costs, in units of one token that attends to one cell. The defaults were measured on a CPU.
 
-    Steps of fewer than `small_step` pairs are never split. A run of more than `stretch` tokens is cut.
+    Steps that cost less than `small_step` in one piece are never split. A run of more than `stretch` tokens is cut.
     """
 
-    small_step: int = 16_384
+    small_step: int = 8_192
+    reading: int = 5  # a cell from memory, if all below the width are read
     per_cell: int = 5  # for gathering its keys and values
     per_cluster: int = 400
     per_block: int = 2_000
@@ -42,6 +44,14 @@ class Costs:
     def of(self, clusters: int, tokens: int, cells: int) -> int:
         """The cost of a block whose clusters are padded to so many tokens and cells."""
         return self.per_block + clusters * (self.per_cluster + cells * (self.per_cell + tokens))
+
+    def of_whole(self, tokens: int, cells: int) -> int:
+        """The cost of one call of all tokens."""
+        return cells * (self.reading + tokens)
+
+    def is_worth_a_call(self, shared: slice) -> bool:
+        """Whether a single cluster had better attend to these cells in a call of their own than gather them."""
+        return self.per_cell * int(shared.stop - shared.start) > 2 * self.per_block
 
     def of_shared(self, tokens: int, cells: int) -> int:
         """The cost of a call of all tokens, and of adding its results to those of the blocks."""
@@ -80,18 +90,18 @@ class Clusters:
         self._stale_above = 0  # width: beyond it, what the rows share matters less
 
     def split(self, batch: StepBatch, visibility: Visibility) -> Split:
-        whole = len(batch) * visibility.width
+        whole = self._costs.of_whole(len(batch), visibility.width)
         if whole < self._costs.small_step:
             return Split()
         stretches = [stretch for run in batch.runs for stretch in _cut(run, self._costs.stretch)]
-        if len(stretches) == 1:
-            return Split()
         last = [stretch.end - 1 for stretch in stretches]
         sees = (visibility.order if len(last) == len(batch) else visibility.order[last]) > 0
         shared = None if self._costs.shared is None else _shared(batch, stretches, visibility, sees, self._costs.shared)
         if shared is not None:
             sees[:, shared] = False
-        groups = self._groups(batch, stretches, visibility, sees)
+        groups = list(self._groups(batch, stretches, visibility, sees))
+        if shared is not None and len(groups) == 1 and not self._costs.is_worth_a_call(shared):
+            sees[:, shared], shared = True, None
         blocks = tuple(_blocks([_cluster(stretches, group, sees) for group in groups], self._costs))
         apart = sum(block.cost(self._costs) for block in blocks)
         if shared is not None:

@@ -16,7 +16,7 @@ from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, walk_of
 
-EAGER = Costs(small_step=0, per_cell=1, per_cluster=50, per_block=0)  # fit for the small steps of tests
+EAGER = Costs(small_step=0, reading=0, per_cell=1, per_cluster=50, per_block=0)  # fit for the small steps of tests
 
 
 def branches(rows: list[int], *, first_cell: int, after: dict[int, tuple[int, ...]] | None = None) -> StepBatch:
@@ -157,7 +157,7 @@ def test_a_block_gathers_no_more_than_stays_in_the_cache() -> None:
     documents(views, number=6, shared=10, own=100, fields=4)
     batch = branches([10 * document + field for document in range(6) for field in range(2)], first_cell=700)
     for most, sizes in ((1_000, [6]), (300, [2, 2, 2]), (1, [1] * 6)):
-        costs = Costs(small_step=0, per_cell=1, per_cluster=50, per_block=500, at_once=most)
+        costs = Costs(small_step=0, reading=0, per_cell=1, per_cluster=50, per_block=500, at_once=most)
         blocks = Clusters(costs).split(batch, views.prepare(batch)).blocks
         assert [len(block.sizes) for block in blocks] == sizes
 
@@ -206,3 +206,12 @@ def test_the_last_layer_attends_for_the_tokens_alone_that_are_read() -> None:
         assert (found[0, (1, 2, 7)] == whole).all()
         torch.testing.assert_close(last[[1, 2, 7]], whole[[1, 2, 7]], atol=1e-12, rtol=0)
         assert (np.flatnonzero(last.abs().sum((1, 2)).numpy()) == [1, 2, 7]).all()
+
+
+def test_a_branch_whose_cells_lie_beyond_those_of_others_attends_to_its_own() -> None:
+    views = Views(8000)
+    documents(views, number=20, shared=50, own=300, fields=1)
+    batch = branches([190], first_cell=6100)
+    visibility = views.prepare(batch)
+    (block,) = Clusters(ON_CPU).split(batch, visibility).blocks
+    assert block.sizes == ((1, 351),) and visibility.width > 6000
