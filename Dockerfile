@@ -1,4 +1,5 @@
-# A server for processors. The model is downloaded at the first start; mount a folder at /models to keep one.
+# A server for processors. pasta-mini is in the package; a model of a hub is downloaded at every start of a new container,
+# unless a folder is mounted at /home/pasta/.cache/huggingface. Or mount a model at /models/NAME, and name that folder.
 FROM python:3.12-slim
 RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu torch
 COPY . /source

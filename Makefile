@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop demo examples bench bench-quick rivals test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons package vsix site format lint types imports check clean
+.PHONY: help install develop demo examples bench bench-quick rivals test test-long invariants fuzz holes mutants clients conformance corpus-update recorded-update speed-update families pythons minimum package vsix site format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,11 @@ demo: install ## let the small model extract attributes from listings, before yo
 
 examples: develop ## check, format-check and plan every example
 	@$(BIN)/python -m examples.check
+
+# What uses each dependency as users do. The lowest torch has no build for processors alone: this takes gigabytes.
+MINIMUM := tests/api tests/bulk/test_extract_many.py tests/bulk/test_table.py tests/examples/test_notebook.py tests/hosts \
+	tests/lsp tests/runtime/models/test_adapters.py tests/runtime/models/test_gguf.py tests/serve/test_server.py \
+	tests/values/test_pydantic_fields.py
 
 # A test that hangs fails after a quarter of an hour and shows where every thread stands. The longest takes a minute.
 test: develop ## run the tests
@@ -90,10 +95,17 @@ conformance: develop ## check every schema of two public suites (PASTALANG_SCHEM
 
 pythons: ## run the tests with every supported Python that is installed (PYTHONS names them)
 	@for python in $(PYTHONS); do \
-		command -v $$python >/dev/null || { echo "$$python: not installed, skipped"; continue; }; \
+		$$python --version >/dev/null 2>&1 || { echo "$$python: not installed, skipped"; continue; }; \
 		echo "$$python: $$($$python --version)"; \
 		$(MAKE) --no-print-directory PYTHON=$$python VENV=.venvs/$$(basename $$python) test || exit 1; \
 	done
+
+minimum: ## test the lowest versions of all dependencies that pyproject.toml allows
+	$(PYTHON) -m venv .venvs/minimum
+	.venvs/minimum/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venvs/minimum/bin/uv pip install --quiet --python .venvs/minimum/bin/python --resolution lowest-direct \
+		--editable '.[bulk,gguf,hosts,lora,lsp,notebook,serve,test]' 'opentelemetry-sdk>=1.30' 'pandas>=2.2'
+	OMP_NUM_THREADS=1 .venvs/minimum/bin/python -m pytest -q -W ignore::DeprecationWarning -W ignore::ImportWarning -W ignore::SyntaxWarning $(MINIMUM)
 
 package: develop ## build the wheel and the sdist, install each into a clean environment and use it
 	$(BIN)/python -m pytest -q -m "long or not long" tests/packaging
@@ -103,7 +115,10 @@ vsix: ## build the extension for VS Code: dist/pastalang.vsix (takes npm)
 	@mkdir -p dist editors/vscode/syntaxes
 	cp LICENSE editors/vscode/
 	cp pastalang/grammar/pasta.tmLanguage.json editors/vscode/syntaxes/
-	cd editors/vscode && npm install --silent --no-package-lock && npx --yes @vscode/vsce@4.1.0 package --out ../../dist/pastalang.vsix
+	cd editors/vscode && npm install --silent --no-package-lock
+	cd editors/vscode && npx --yes esbuild@0.25.12 extension.js --bundle --minify --platform=node --external:vscode --outfile=out/extension.js --log-level=warning
+	cd editors/vscode && tail -n +1 node_modules/*/[Ll][Ii][Cc][Ee][Nn][Ss][Ee]* > out/LICENSES.txt
+	cd editors/vscode && npx --yes @vscode/vsce@4.1.0 package --no-dependencies --out ../../dist/pastalang.vsix
 
 site: develop ## build the site of the documentation, and check its links: build/site/index.html
 	$(BIN)/python -m website
@@ -135,4 +150,4 @@ imports: develop ## check that the layers hold
 check: lint types imports test ## everything that has to be green
 
 clean: ## remove what was built
-	rm -rf $(VENV) .venvs build dist editors/vscode/node_modules editors/vscode/syntaxes editors/vscode/LICENSE .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venvs build dist editors/vscode/node_modules editors/vscode/out editors/vscode/syntaxes editors/vscode/LICENSE .pytest_cache .mypy_cache .ruff_cache .hypothesis

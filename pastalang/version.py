@@ -1,3 +1,3 @@
 """The version of PastaLang. `hatch` reads it here when it builds the package."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

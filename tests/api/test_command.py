@@ -62,18 +62,6 @@ def test_check(pasta: Pasta) -> None:
     assert ended.code == 1 and "error[unknown-name]" in told and "did you mean `date`" in told
 
 
-def test_check_as_json(pasta: Pasta) -> None:
-    ended = pasta("check", "wrong.pasta", "--format", "json")
-    [found] = ended.json["diagnostics"]
-    assert ended.code == 1 and ended.json["version"] == 1
-    assert (found["code"], found["line"], found["column"], found["help"]) == (
-        "unknown-name",
-        2,
-        20,
-        ["did you mean `date`?"],
-    )
-
-
 def test_exit_codes_of_files_and_of_wrong_usage(pasta: Pasta) -> None:
     assert pasta("check", "nowhere.pasta").code == 3
     assert pasta("check").code == 2 and pasta("check", "coffee.pasta", "--fast").code == 2

@@ -103,10 +103,6 @@ def test_explain_takes_a_code_as_it_is_shown(written: str) -> None:
     assert pasta("explain", written).stdout == pasta("explain", "dependency-cycle").stdout
 
 
-def test_explain_without_a_code_lists_all() -> None:
-    assert "sync-of-nothing " in pasta("explain").output
-
-
 def test_explain_knows_what_was_meant() -> None:
     assert "did you mean `dependency-cycle`?" in pasta("explain", "dependancy-cycle").output
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang import check_source, limits
+from pastalang import __version__, check_source, limits
 from pastalang.program import regex
 
 DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
@@ -40,6 +40,15 @@ def test_a_step_is_explained_on_one_screen_and_twenty_words_are_our_own() -> Non
     assert 10 < page.partition("\n## ")[0].count("\n") <= 40
     words = Path("docs/glossary.md").read_text("utf-8").partition("## Words of our own\n")[2].partition("\n## ")[0]
     assert words.count("\n| **") == 20
+
+
+def test_the_version_is_the_same_in_the_changelog_and_the_citation() -> None:
+    version = __version__
+    released = re.search(r"^## \[(\d\S+)\] - (\S+)$", Path("CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    citation = Path("CITATION.cff").read_text("utf-8")
+    assert released is not None and released[1] == version
+    assert f"\nversion: {version}\n" in citation and f"\ndate-released: {released[2]}\n" in citation
+    assert len(re.findall(r"^    url: https://arxiv.org/abs/\d{4}\.\d{5}$", citation, re.MULTILINE)) == 5
 
 
 LIMITS = {

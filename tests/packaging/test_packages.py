@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -11,6 +12,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
+import pastalang
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = '''\
@@ -56,7 +59,7 @@ def test_the_wheel_and_the_sdist_hold_every_file_of_the_package(built: Path) -> 
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert package <= inside
-    assert {"README.md", "LICENSE", "pyproject.toml", "tests/packaging/test_packages.py"} <= inside
+    assert {"README.md", "LICENSE", "pyproject.toml", "CITATION.cff", "tests/packaging/test_packages.py"} <= inside
 
 
 @pytest.mark.long
@@ -78,6 +81,25 @@ def test_a_clean_environment_takes_it(built: Path, tmp_path: Path, kind: str) ->
     run(*pip, "torch", cwd=tmp_path)
     run(*pip, str(package), cwd=tmp_path)
     use(["env/bin/pasta"], tmp_path)
+
+
+@pytest.mark.long
+def test_the_extension_for_vs_code_holds_one_file_of_code_and_what_it_declares() -> None:
+    if shutil.which("npx") is None:
+        pytest.skip("npm is not installed, which builds the extension")
+    run("make", "vsix", cwd=ROOT)
+    with ZipFile(ROOT / "dist" / "pastalang.vsix") as archive:
+        files = {name for name in archive.namelist() if name.startswith("extension/")}
+        code, about = (archive.read(f"extension/{name}").decode() for name in ("out/extension.js", "package.json"))
+    assert files == {
+        "extension/LICENSE.txt", "extension/language-configuration.json", "extension/out/LICENSES.txt",
+        "extension/out/extension.js", "extension/package.json", "extension/readme.md",
+        "extension/syntaxes/pasta.tmLanguage.json",
+    }  # fmt: skip
+    assert json.loads(about)["main"] == "./out/extension.js" and json.loads(about)["version"] == pastalang.__version__
+    built_in = {"assert", "child_process", "crypto", "fs", "net", "os", "path", "readline", "url", "util", "vscode"}
+    assert {name.removeprefix("node:") for name in re.findall(r'require\("([^"]+)"\)', code)} <= built_in
+    run("node", "--check", "editors/vscode/out/extension.js", cwd=ROOT)
 
 
 def use(pasta: list[str], folder: Path) -> None:

@@ -16,7 +16,6 @@ import pastalang
 from pastalang import (
     Cancelled,
     Engine,
-    Limits,
     Mode,
     Result,
     RunError,
@@ -115,12 +114,6 @@ def test_a_batch_takes_as_many_passes_as_its_longest_request() -> None:
     assert engine.scheduler.forward_passes == max(
         result.usage.forward_passes for result in results if isinstance(result, Result)
     )
-
-
-def test_chunks_do_not_change_the_answer() -> None:
-    whole = fake_engine().run(PRODUCT, {"title": "some title"}, sampling=WARM)
-    chunked = fake_engine(limits=Limits(chunk=3)).run(PRODUCT, {"title": "some title"}, sampling=WARM)
-    assert chunked.text == whole.text
 
 
 def test_a_kept_prompt_gives_the_same_answer_and_is_not_fed_again() -> None:

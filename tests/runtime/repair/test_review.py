@@ -221,14 +221,6 @@ def test_repairs_work_in_every_mode(mode: Mode) -> None:
         assert runner.scheduler.memory.cells.in_use == runner.scheduler.prefix.size
 
 
-def test_what_is_still_wrong_can_be_kept_and_is_marked() -> None:
-    result = engine().run(MANY, {}, sampling=WARM, model=refusing("f7"), repair=1, keep_invalid=True)
-    assert isinstance(result.value, dict)
-    field = result.answers[0].field("f7")
-    assert field.problem == "not this one" and field.attempts == 2
-    assert [other.path for other in result.fields if other.problem is not None] == ["f7"]
-
-
 def test_a_batch_repairs_each_answer_as_it_would_be_alone() -> None:
     asked = pastalang.compile('template t(x: text)\nuser """\n{x}\n"""\nassistant json {\n a: integer(0..99)\n b: string(max=5) after a\n}\n')  # fmt: skip  # noqa: E501
     model = refusing("a", accepts=lambda value: value % 3 == 0, b=1)
@@ -321,17 +313,6 @@ def test_who_waited_for_an_unsure_field_changes_only_when_the_field_does() -> No
         if not changed:
             assert result.value["brand"] == plain.value["brand"]
         assert json.loads(result.text) == result.value
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"repair": -1, "model": BaseModel}, {"repair": 2}, {"retry_below": 0.0}, {"model": 3}, {"keep_invalid": True}],
-)
-def test_wrong_options_are_refused_beforehand(options: dict[str, Any]) -> None:
-    runner = engine()
-    with pytest.raises(BadInputs):
-        runner.run(MANY, {}, **options)
-    assert not fakes(runner).steps
 
 
 def test_running_text_is_not_validated() -> None:

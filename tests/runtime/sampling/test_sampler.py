@@ -131,12 +131,6 @@ def test_top_k_keeps_the_k_likeliest() -> None:
     torch.testing.assert_close(found[best.indices], best.values.softmax(0), atol=0.03, rtol=0)
 
 
-def test_top_k_of_one_is_greedy() -> None:
-    logits = random_logits(9)
-    asks = [SampleRequest(draw(index), Sampling(temperature=3.0, top_k=1)) for index in range(9)]
-    assert tokens_of(Sampler(VOCABULARY).sample(logits, asks)) == logits.argmax(dim=1).tolist()
-
-
 def test_top_p_keeps_the_fewest_tokens_that_reach_it() -> None:
     logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     found = frequencies(logits, Sampling(temperature=1.0, top_p=0.75))
