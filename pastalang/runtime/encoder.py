@@ -12,11 +12,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from tokenizers import Tokenizer
 
 from pastalang.runtime.errors import LoadError
+
+_MOST_KNOWN: Final = 4_096  # texts whose tokens are remembered: the next plan asks for others
+_MOST_KNOWN_CONTROL: Final = 1_000
+_LONGEST_KNOWN: Final = 200  # characters
 
 
 class Encoder:
@@ -59,8 +63,7 @@ class Encoder:
         known = self._known.get(text)
         if known is None:
             known = self._encode(text)
-            if len(text) <= 200 and len(self._known) < 10_000:
-                self._known[text] = known
+            _remember(text, known, self._known, most=_MOST_KNOWN)
         return known
 
     def count(self, text: str) -> int:
@@ -78,8 +81,7 @@ class Encoder:
         known = self._known_control.get(text)
         if known is None:
             known = tuple(self._with_added.encode(text, add_special_tokens=False).ids)
-            if len(text) <= 200 and len(self._known_control) < 1_000:
-                self._known_control[text] = known
+            _remember(text, known, self._known_control, most=_MOST_KNOWN_CONTROL)
         return known
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -93,6 +95,14 @@ class Encoder:
         tokens = tuple(id for character in text for id in self._plain.encode(character, add_special_tokens=False).ids)
         assert self.added.isdisjoint(tokens), "data was encoded to a control token"
         return tokens
+
+
+def _remember(text: str, tokens: tuple[int, ...], known: dict[str, tuple[int, ...]], *, most: int) -> None:
+    if len(text) > _LONGEST_KNOWN:
+        return
+    if len(known) >= most:
+        known.clear()
+    known[text] = tokens
 
 
 def _without_additions(settings: dict[str, Any]) -> dict[str, Any]:

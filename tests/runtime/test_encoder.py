@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import pastalang
 from pastalang import Engine
 from pastalang.runtime.encoder import Encoder
@@ -40,3 +42,13 @@ def test_no_hostile_document_reaches_a_model_as_control() -> None:
     control = [fed.token for fed in model.fed if fed.token in engine.encoder.added]
     names = engine.encoder.tokenizer.convert_ids_to_tokens(control)
     assert names == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
+
+
+def test_late_texts_are_remembered_as_early_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that runs for long meets ever new texts: those of its first hour are not the ones to keep."""
+    encoder, encoded = Encoder(byte_tokenizer()), list[str]()
+    encode = encoder._encode
+    monkeypatch.setattr(encoder, "_encode", lambda text: encoded.append(text) or encode(text))
+    for number in range(10_001):
+        encoder.text(f"text {number}")
+    assert encoder.text("late") == encoder.text("late") and encoded.count("late") == 1
