@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import random
 import socket
 import subprocess
@@ -31,6 +30,7 @@ from typing import Any, Final
 import httpx
 
 import pastalang
+from benchmarks.rivals.driver import machine
 from pastalang.program.types import Sampling
 from pastalang.serve.tasks import task_of
 from pastalang.serve.wire import read_chat
@@ -232,6 +232,12 @@ def growth(load: Load) -> tuple[float, float, float]:
     return before, after, 100 * (after / before - 1)
 
 
+def where() -> str:
+    about = machine()
+    processor = about["processor"] + (" with AVX-512" if about["has_avx512"] else "")
+    return f"{about['cores']} cores of an {processor}, whose load was {about['load']:.0f} at the end"
+
+
 def report(load: Load, clients: int, compared: tuple[int, int]) -> str:
     firsts, lasts = [one.first for one in load.answers], [one.last for one in load.answers]
     before, after, grown = growth(load)
@@ -254,7 +260,7 @@ def report(load: Load, clients: int, compared: tuple[int, int]) -> str:
 
 `pasta serve {load.model}` in float32, {clients} clients that ask again at once for {load.seconds:.0f} seconds,
 {len(SCHEMAS)} schemas, and {100 * load.new:.0f} % of the requests with one never seen before.
-On {os.cpu_count()} cores of {platform.machine()}.
+On {where()}.
 
 | | |
 |---|---:|
