@@ -39,3 +39,7 @@ class TruncationWarning(UserWarning):
 
 class RuntimeFailure(PastaError):
     """Decoding could not go on. The message names the place in the template."""
+
+
+for _each in (PastaError, ProgramError, FileError, InputError, TruncationWarning, RuntimeFailure):
+    _each.__module__ = "pastalang.errors"  # where callers import it from, as a traceback says

@@ -306,7 +306,7 @@ class ExampleWriter:
             )
         given = self._given(body)
         values = self._values(body, given)
-        written = self._answer(body, given, values)
+        written = self._answer(given, values)
         if len(self.report.diagnostics) > before or written is None:
             return ()
         turns = [self._turn(message, values) for message in self.repeated]
@@ -375,9 +375,7 @@ class ExampleWriter:
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _answer(
-        self, body: nodes.ExampleBody, given: Mapping[str, nodes.Value], values: Mapping[str, JsonValue]
-    ) -> str | None:
+    def _answer(self, given: Mapping[str, nodes.Value], values: Mapping[str, JsonValue]) -> str | None:
         node = given.get(ANSWER)
         if node is None:
             return None

@@ -75,7 +75,7 @@ def parse(source: Source) -> ParseResult:
         return ParseResult(None, _diagnostics(source, refusal.problems))
     file, problems = _feed(tokens, scanned.problems, len(source.text))
     if file is not None and not file.declarations and not problems:
-        problems = [_empty_file(source)]
+        problems = [_empty_file()]
     if any(problem.in_source(source).is_error for problem in problems) or file is None:
         return ParseResult(None, _diagnostics(source, problems), file)
     whole = attach_comments(source, file, scanned.comments)
@@ -155,7 +155,7 @@ def _diagnostics(source: Source, problems: Iterable[Problem]) -> tuple[Diagnosti
     return tuple(problem.in_source(source) for problem in ordered[:MAX_SYNTAX_ERRORS])
 
 
-def _empty_file(source: Source) -> Problem:
+def _empty_file() -> Problem:
     return Problem(
         "empty-file",
         "the file declares nothing",

@@ -178,7 +178,7 @@ def gather(job: Job, reporter: Reporter, *, cache: Path | None = None) -> Datase
     masks = masks_of(job.method, base, job.settings.seed)
     batches = PackedBatches(variants, rows=job.rows, length=length, seed=job.settings.seed, adding=masks)
     settings = _settings(job, batches)
-    summary = _summary(job, variants, batches, settings, validation_rows)
+    summary = _summary(variants, batches, settings, validation_rows)
     asked = validation_rows or tuple(row for row, _ in given[:ASKED])
     return Dataset(base, batches, validation_rows, asked, masks, settings, length, summary)
 
@@ -230,7 +230,7 @@ def _settings(job: Job, batches: PackedBatches) -> Settings:
 
 
 def _summary(
-    job: Job, variants: Sequence[Variants], batches: PackedBatches, settings: Settings, validation_rows: Sequence[Row]
+    variants: Sequence[Variants], batches: PackedBatches, settings: Settings, validation_rows: Sequence[Row]
 ) -> str:
     lines, steps = batches.lines(0), batches.steps_of(1, accumulation=settings.accumulation)
     judged = f"{counted(len(validation_rows), 'row')} for validation" if validation_rows else "no rows for validation"

@@ -91,4 +91,5 @@ def test_every_exception_is_in_the_module_of_errors_too() -> None:
         for name in pastalang.__all__
         if isinstance(found := getattr(pastalang, name), type) and issubclass(found, Exception)
     }
+    assert pastalang.InputError.__module__ == errors.__name__
     assert dir(errors) == sorted(raised) and all(getattr(errors, name) is getattr(pastalang, name) for name in raised)

@@ -136,6 +136,25 @@ def test_a_list_decides_where_it_may_and_is_told_where_it_must() -> None:
     assert [type(action) for action in actions(plan, Instance(branch.id), STOP)] == [Start, Draw, Draw, End]
 
 
+def test_a_list_over_known_elements_has_an_item_for_each_of_them() -> None:
+    pieces = (hole("points", t.Array(t.String(4), max_items=3)), each("p", "points", text("- "), hole("x")))
+    plan = plan_of(text_body(*pieces), mode=Mode.SEQUENTIAL)
+    for count in range(3):
+        kinds = [type(action) for action in actions(plan, Instance(ROOT), count)]
+        assert kinds == [Draw, Start, *[Draw] * count, End]
+
+
+def test_between_two_items_a_place_is_in_neither_of_them() -> None:
+    plan = plan_of(json_body(field("rows", t.Array(record(field("x")), min_items=1, max_items=3))))
+    machine = Machine(plan)
+    cursor, places = machine.begin(Instance(named(plan, "rows").id)), []
+    while not cursor.has_ended:
+        if isinstance(action := machine.action(cursor), Draw):
+            places.append((type(action.segment), cursor.items))
+        cursor = cursor.after(GO_ON)
+    assert places == [(Hole, (0,)), (Repeat, ()), (Hole, (1,)), (Repeat, ()), (Hole, (2,))]
+
+
 def test_a_wait_in_an_item_means_the_branch_of_that_item_and_outside_all_of_them() -> None:
     tips = fork("tip", 2, 2, text("- "), hole("root"), async_("detail", hole("more")), sync("detail"), text("\n"))
     plan = plan_of(text_body(tips, text("so "), hole("end")))

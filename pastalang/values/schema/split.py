@@ -115,7 +115,7 @@ class _Splitter:
             if keyword not in _LEFT_OUT and not _is_idle_identifier(keyword, schema, at)
         }
         rewritten = inner if self.work is None else _with_alternatives(inner, self.document, self.work)
-        found = self.with_unions(rewritten, schema, at)
+        found = self.with_unions(rewritten, at)
         for keyword in _unsupported(schema):
             self.leave(f"{at}/{keyword}")
         found = self.with_counts(found, at)
@@ -133,7 +133,7 @@ class _Splitter:
             return {name: self.schema(one, f"{at}/{_step(name)}") for name, one in part.items()}
         return self.schema(part, at)
 
-    def with_unions(self, schema: Schema, given: Schema, at: str) -> Schema:
+    def with_unions(self, schema: Schema, at: str) -> Schema:
         """The schema without the keywords that could not become alternatives exactly: `oneOf` accepts more values."""
         found = {keyword: part for keyword, part in schema.items() if keyword not in ("oneOf", *DEPENDENT)}
         for keyword in DEPENDENT:
