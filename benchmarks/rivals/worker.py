@@ -14,6 +14,7 @@ import time
 import traceback
 from dataclasses import asdict
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from benchmarks.rivals.side import Setup, Side, peak_memory, processor_seconds
@@ -42,8 +43,6 @@ def main() -> None:
     name, setup, *core = sys.argv[1:]
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    if core:
-        os.sched_setaffinity(0, {int(core[0])})
 
     def say(what: dict[str, Any]) -> None:
         print(json.dumps(what), file=lines, flush=True)
@@ -54,6 +53,9 @@ def main() -> None:
         traceback.print_exc()
         say({"problem": described(problem)})
         return
+    if core:  # only now: sides that are started at the same time may use all cores for that
+        for process in (os.getpid(), *side.processes()):
+            pin(process, int(core[0]))
     say({"ready": True})
     try:
         for line in sys.stdin:
@@ -64,6 +66,12 @@ def main() -> None:
                 say({"problem": described(problem)})
     finally:
         side.close()
+
+
+def pin(process: int, core: int) -> None:
+    """All threads of a process, to one core."""
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
 
 
 def described(problem: BaseException) -> str:
