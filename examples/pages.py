@@ -1,7 +1,7 @@
 """What a page of the documentation asks its reader to do: files to save, code and commands to run, and what they print.
 
-A block of `pasta` or `python` is a file if the paragraph before it names one and ends with a colon: "Save this as
-`coffee.pasta`:".
+A block of `pasta`, `python` or `csv` is a file if the paragraph before it names one and ends with a colon: "Save this
+as `coffee.pasta`:". If the paragraph says "After the run", it is a file that a command has written.
 A line that begins with `$ pasta` is a command, and what follows it in its block is what it prints. A block of `text` or
 `json` directly after code or a command is what that prints. So is the comment on a line of code that prints.
 """
@@ -17,16 +17,19 @@ from pathlib import Path
 from typing import TypeAlias
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
-_NAMES = {"pasta": re.compile(r"`([\w./-]+\.pasta)`"), "python": re.compile(r"`([\w./-]+\.py)`")}
+_ENDINGS = {"pasta": "pasta", "python": "py", "csv": "csv"}
 _COMMAND = re.compile(r"^\$ ", re.MULTILINE)
 _TIME = re.compile(r"\b\d+\.\d+ s\b")
 
 
 @dataclass(frozen=True, slots=True)
 class SavedFile:
+    """`is_written` if it is a command that has written it."""
+
     path: str
     text: str
     line: int
+    is_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ def steps_of(page: Path) -> tuple[Step, ...]:
             case [Code(output=None) | Command(output=None) as last] if follows and kind in ("text", "json"):
                 steps[-1] = replace(last, output=body)
             case _ if name is not None:
-                steps.append(SavedFile(name, body, line))
+                steps.append(SavedFile(name, body, line, is_written="After the run" in before))
             case _ if kind == "python":
                 steps.append(Code(body, line))
             case _ if kind in ("text", "console"):
@@ -82,7 +85,9 @@ def steps_of(page: Path) -> tuple[Step, ...]:
 
 def _name(kind: str, before: str) -> str | None:
     paragraph = before.rstrip().rsplit("\n\n", 1)[-1]
-    found = _NAMES[kind].findall(paragraph) if kind in _NAMES and paragraph.endswith(":") else []
+    if kind not in _ENDINGS or not paragraph.endswith(":"):
+        return None
+    found = re.findall(rf"`([\w./-]+\.{_ENDINGS[kind]})`", paragraph)
     return found[-1] if found else None
 
 

@@ -62,6 +62,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return re.sub(r"(?m)^!\[[^\]]*\]\((\S+\.svg)\)$", lambda image: _inline(image, page.file.src_uri), text)
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Short code without spaces, such as `--model`, is not divided between two lines."""
+    return re.sub(r"<code>(?=[^<\s]{1,28}</code>)", '<code class="word">', html)
+
+
 def _without_escapes(row: str) -> str:
     """A row of a table whose code has bars: GitHub wants them escaped there, and this Markdown shows the escapes."""
     return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), row)
@@ -71,8 +76,10 @@ def _inline(image: re.Match[str], page: str) -> str:
     """A drawing of the class `themed` becomes a part of its page, so that it follows the mode that the reader chose."""
     drawing = (SITE.root / SITE.in_repository(page)).parent / image[1]
     text = drawing.read_text("utf-8") if drawing.is_file() else ""
+    if 'class="themed"' not in text:
+        return image[0]
     return (
-        re.sub(r"<style>.*?</style>", _without_colours, text, flags=re.DOTALL) if 'class="themed"' in text else image[0]
+        f'<div class="drawing">{re.sub(r"<style>.*?</style>", _without_colours, text, flags=re.DOTALL).strip()}</div>'
     )
 
 

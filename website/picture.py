@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import accumulate
 
 import transformers
 
 import pastalang
-from pastalang.runtime.trace import Trace
+from pastalang.runtime.trace import Lane, Trace
 from website.pages import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "passes.svg"
@@ -54,7 +54,7 @@ def drawn(answer: str, trace: Trace) -> str:
     pieces = _pieces(answer)
     hues = _hues(answer, trace)
     flow, bottom = _flow(pieces, hues, top=34)
-    lanes, end = _lanes(trace, top=bottom + 48)
+    rows, _, end = lanes(trace, top=bottom + 48)
     words = [
         _text(f"Token by token: {len(pieces)} forward passes", 0, 16, "head"),
         _text(f"The same answer with PastaLang: {trace.passes} forward passes", 0, bottom + 34, "head"),
@@ -63,9 +63,14 @@ def drawn(answer: str, trace: Trace) -> str:
         f'<rect class="value" style="--hue: 20" x="226" y="{end + 14}" width="14" height="14"/>',
         _text("decided by the model", 248, end + 25, "note"),
     ]
-    title = f"<title>{len(pieces)} forward passes, token by token; {trace.passes} in parallel</title>"
-    opening = f'<svg xmlns="http://www.w3.org/2000/svg" class="themed" viewBox="0 0 {_WIDTH} {end + 34}" role="img">'
-    return f"{opening}{title}<style>{_STYLE}</style>{''.join(words)}{flow}{lanes}</svg>\n"
+    title = f"{len(pieces)} forward passes, token by token; {trace.passes} in parallel"
+    return svg("".join(words) + flow + rows, _WIDTH, end + 34, title=title)
+
+
+def svg(drawing: str, width: int, height: int, *, title: str) -> str:
+    size = f'viewBox="0 0 {width} {height}" style="max-width: {width * 1.18:.0f}px; min-width: {width * 0.7:.0f}px"'
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" class="themed" {size} role="img">'
+    return f"{opening}<title>{escape(title)}</title><style>{_STYLE}</style>{drawing}</svg>\n"
 
 
 def _text(text: str, x: float, y: int, kind: str) -> str:
@@ -102,33 +107,36 @@ def _flow(pieces: Sequence[str], hues: Sequence[float | None], *, top: int) -> t
     return drawing, top + _HEIGHT
 
 
-def _lanes(trace: Trace, *, top: int) -> tuple[str, int]:
-    left, column = 116, 68
+def lanes(trace: Trace, *, top: int, column: int = 68) -> tuple[str, int, int]:
+    """The values of a run, a row for each and a column for each forward pass; how wide that is, and where it ends."""
+    names = {lane.id: _key(lane) for lane in trace.lanes if any(one.lane == lane.id for one in trace.drawn)}
+    left = round(max(len(name) for name in names.values()) * _LETTER) + 17
     drawing = "".join(
         _text(str(number + 1), left + (number + 0.5) * column - 6, top + 12, "note") for number in range(trace.passes)
     )
     y = top + 20
-    for lane in trace.lanes[1:]:
-        name = lane.name if lane.name.startswith('"') else f'"{lane.name}"'
-        drawing += _box(f"{name}:", 0, y, left - 8, None)
-        for box in _tokens(trace, lane.id, left, column, y):
-            drawing += box
+    for lane, name in names.items():
+        drawing += _box(name, 0, y, left - 8, None)
+        for one in trace.drawn:
+            if one.lane == lane:
+                drawing += _box(one.text, left + (one.forward_pass - 1) * column, y, column - 4, _hue(lane))
         y += _LINE
-    return drawing, y - _LINE + _HEIGHT
+    return drawing, left + column * trace.passes, y - _LINE + _HEIGHT
 
 
-def _tokens(trace: Trace, lane: int, left: int, column: int, y: int) -> Iterator[str]:
-    for one in trace.drawn:
-        if one.lane == lane:
-            yield _box(one.text, left + (one.forward_pass - 1) * column, y, column - 4, _hue(lane))
+def _key(lane: Lane) -> str:
+    return f"{lane.where}:" if lane.where.startswith('"') or lane.items else f'"{lane.where}":'
 
 
 def _box(text: str, x: float, y: int, width: float, hue: float | None) -> str:
+    """A token, or known text. What does not fit is cut; the whole stands in the title, which is shown on hovering."""
     kind = "" if hue is None else f' class="value" style="--hue: {hue}"'
-    shown = escape(text, quote=False).replace(" ", "\u00a0")
+    room = max(round((width - 8) / _LETTER), 1)
+    shown, title = (text, "") if len(text) <= room else (f"{text[: room - 1]}…", f"<title>{escape(text)}</title>")
+    words = escape(shown, quote=False).replace(" ", "\u00a0") if shown.strip() else "·"  # white space
     return (
-        f'<rect{kind} x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_HEIGHT}"/>'
-        f'<text x="{x + 4.5:.1f}" y="{y + 16}">{shown}</text>'
+        f'<g>{title}<rect{kind} x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_HEIGHT}"/>'
+        f'<text x="{x + 4.5:.1f}" y="{y + 16}">{words}</text></g>'
     )
 
 

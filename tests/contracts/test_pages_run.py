@@ -93,13 +93,16 @@ def shortened(step: Step) -> Step:
 
 def take(step: Step, place: str) -> None:
     match step:
+        case SavedFile(path=path, text=text, is_written=True):
+            assert Path(path).read_text("utf-8") == text, place
         case SavedFile(path=path, text=text):
             Path(path).parent.mkdir(exist_ok=True, parents=True)
             Path(path).write_text(text, encoding="utf-8")
         case Code():
             run_code(step, place)
         case Command(arguments=arguments, output=output):
-            sys.modules.pop("shop.models", None)
+            for module in ("shop", "shop.models"):
+                sys.modules.pop(module, None)
             result = CliRunner().invoke(build_app({arguments[0]}), list(arguments))
             assert result.exception is None or isinstance(result.exception, SystemExit), place
             assert output is None or is_shown(output, result.stdout or result.stderr), (place, result.output)

@@ -16,6 +16,7 @@ pytest.importorskip("material", reason="the site is built with mkdocs-material: 
 
 from website import reference
 from website.__main__ import problems
+from website.gallery import RUNS, SHOWN
 from website.pages import Site
 from website.picture import PICTURE, picture
 
@@ -53,6 +54,18 @@ def test_a_link_of_a_page_leads_to_the_same_thing_from_the_site_and_code_has_no_
     assert link("bulk.md", "../examples/models.py#L3") == f"{SITE.repository}/blob/main/examples/models.py#L3"
     assert link("bulk.md", "../tests/corpus") == f"{SITE.repository}/tree/main/tests/corpus"
     assert link("bulk.md", "../gone.md") == "../gone.md"
+
+
+def test_the_gallery_says_of_its_runs_what_is_in_them() -> None:
+    sections = (SITE.root / "docs" / "gallery.md").read_text("utf-8").split("\n## ")[1:-1]
+    assert len(sections) == len(SHOWN)
+    for section, name in zip(sections, SHOWN, strict=True):
+        picture, page = ((RUNS / f"{name}.{kind}").read_text("utf-8") for kind in ("svg", "html"))
+        [passes, tokens] = re.findall(r"\*\*(\d+) passes, (\d+) left to right\.\*\*", section)[0]
+        assert f"<title>{passes} forward passes, {tokens} left to right</title>" in picture
+        [document] = re.findall(r"^```text\n(.*?)\n```", section, re.DOTALL | re.MULTILINE)
+        words = document.replace("\n", " ")  # the page breaks long lines
+        assert words in page.replace("\\n", " ") and f"(gallery/{name}.html)" in section
 
 
 def test_every_public_name_has_one_place_and_a_line_in_the_reference() -> None:
