@@ -95,9 +95,10 @@ def _commands(body: str, line: int) -> Iterator[Command]:
     edges = [*(found.start() for found in _COMMAND.finditer(body)), len(body)]
     for start, stop in pairwise(edges):
         call, _, output = body[start:stop].partition("\n")
-        program, *arguments = shlex.split(call.removeprefix("$ "), comments=True)
+        program, _, arguments = call.removeprefix("$ ").partition(" ")
         if program == "pasta":
-            yield Command(tuple(arguments), line + body.count("\n", 0, start), output or None)
+            words = tuple(shlex.split(arguments, comments=True))
+            yield Command(words, line + body.count("\n", 0, start), output or None)
 
 
 def comparable(output: str) -> str:
