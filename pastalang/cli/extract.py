@@ -672,7 +672,7 @@ def report_command(settings: ReportSettings) -> None:
         pairs, notes = with_documents(rows, documents_of(run, documents).documents), []
     count = _write_report(page, pairs, run, title=out.name, notes=notes)
     size = page.stat().st_size
-    echo(f"{page}: {count:,} rows, " + (f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size >> 10} KiB"))
+    echo(f"{page}: {counted(count, 'row')}, " + (f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size >> 10} KiB"))
 
 
 def _write_report(

@@ -165,6 +165,10 @@ def advice_for(token: Token, expected: frozenset[str], tokens: list[Token], inde
         (token.type == "LEFT_BRACKET" and index > 1 and tokens[index - 2].type == "TAG_OPEN", ITEMS_OF_A_LIST),
         (token.type == "LEFT_BRACKET" and before in NAME_TERMINALS, FOREIGN_TYPE),
         (before == "ASYNC" and "BAR" in expected, "write `async` before the name: {async name: TYPE}"),
+        (
+            index > 1 and tokens[index - 2].type == "PROMISE" and "STRING" in expected,
+            f'a promise says what it is about: {{promise {tokens[index - 1].text} "topic" ~60}}',
+        ),
         (token.type == "COMMA" and "COLON" in expected, "an input is written `name: text`"),
     ):
         if fits:

@@ -181,8 +181,8 @@ def test_what_is_too_long_is_told_before_anything_is_decoded_with_what_to_shorte
         engine.run(PRODUCT, {"title": "x" * 90})
     assert engine.scheduler.forward_passes == 0
     told = str(caught.value)
-    assert "shorten `title` (90 tokens), or lower the limits of the fields" in told
-    assert "with the largest gaps: `headline` (20), `brand` (12), " in told
+    assert "shorten `title` (90 tokens), or read it in parts, with `window=128` of `extract` (`--window`), or" in told
+    assert "or lower the limits of the fields with the largest gaps: `headline` (20), `brand` (12), " in told
 
 
 def test_the_longest_of_stacked_documents_is_the_one_to_shorten() -> None:

@@ -22,6 +22,7 @@ from pastalang.runtime.models.source import (
     DEFAULT,
     GET_SMOLLM2,
     HUB_NAMES,
+    NAMES,
     OWN,
     OWN_ADAPTERS,
     SMOLLM2,
@@ -99,20 +100,23 @@ def note_of(chosen: Choice) -> str | None:
 
 
 def why_no_help(model: str, plan: Plan) -> str | None:
-    """Why the model of the package cannot help with the program; None for another model, and where it may."""
-    if model != DEFAULT or plan.auto is not None:
+    """Why a model to try cannot help with the program; None for another model, and where it may."""
+    if model not in NAMES or plan.auto is not None:
         return None
     segments = [segment for _, _, segment in walk_plan(plan)]
     types = dict(plan.types)
     reads = any(isinstance(one, InputText) for one in segments)
-    if not reads:
+    if not reads and model == DEFAULT:
         return f"{DEFAULT} cannot help with this program: it {ABILITY}, and no message quotes an input"
     holes = [one for one in segments if isinstance(one, Hole)]
     if plan.output is not None or any(isinstance(one, Choose) for one in segments):
         return None
     if any(quotes(hole.type, types) or is_finite(hole.type, types) for hole in holes):
         return None
-    return f"{DEFAULT} cannot help with this program: it {ABILITY}, and the answer is free text"
+    return (
+        f"{model} cannot help with this program: it {ABILITY}, and the answer is free text, for which a model of a "
+        "billion parameters or more is needed"
+    )
 
 
 def is_folder(model: str) -> bool:

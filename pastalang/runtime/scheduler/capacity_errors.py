@@ -31,7 +31,7 @@ def too_long(branch: BranchState, max_position: int) -> TooLong:
     )
     options = _options(request)
     inputs = "" if options else _inputs(request)
-    parts = (_threads(request), options, inputs, _gaps(request), _one_by_one(request))
+    parts = (_threads(request), options, inputs, _windows(request, inputs), _gaps(request), _one_by_one(request))
     found = ", or ".join(part for part in parts if part)
     return TooLong(f"{headline}: {found}" if found else headline, plan=request.plan)
 
@@ -71,6 +71,11 @@ def _inputs(request: RequestState) -> str:
         if lengths[name] * _LITTLE > lengths[longest[0]]
     )
     return f"shorten {named}" if named else ""
+
+
+def _windows(request: RequestState, inputs: str) -> str:
+    is_of_one_text = request.plan.output is not None and not any(one.each for one in request.plan.inputs)
+    return "read it in parts, with `window=128` of `extract` (`--window`)" if inputs and is_of_one_text else ""
 
 
 def _tokens(request: RequestState, path: tuple[str, ...]) -> int:
