@@ -47,10 +47,15 @@ def from_model(model: Any, *, name: str | None = None, examples: Sequence[tuple[
 
 
 def extraction_program(model: Any, *, examples: Examples = ()) -> Program:
-    """The program of `extract`, with inputs for instructions and context. Raises as `from_model` does."""
+    """The program of `extract`, with inputs for instructions and context. Raises as `from_model` does.
+
+    Keys with a default may be left out: the model of the user fills them in.
+    """
+    from pastalang.values.optional import leaving_out_defaults
     from pastalang.values.pydantic.from_core import type_of_model
 
-    return _compiled(type_of_model(model), _template_name(model), is_instructed=True, examples=examples)
+    found = leaving_out_defaults(type_of_model(model))
+    return _compiled(found, _template_name(model), is_instructed=True, examples=examples)
 
 
 def examples_of(model: Any, given: Sequence[tuple[str, Any]]) -> Examples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import pytest
+from pydantic import BaseModel
 
 import pastalang
 from tests.api.engines import mini
@@ -65,3 +66,15 @@ def test_a_notebook_marks_the_source_of_an_extraction_and_says_why_there_is_none
     shown = good._repr_html_()
     assert "#1d2330" in shown and ">Norvika</mark>" in shown and "&lt;Coffee&gt;" in shown
     assert "error" in bad._repr_html_() and "<mark" not in bad._repr_html_()
+
+
+class Bag(BaseModel):
+    Brand: str
+    Flavor: Annotated[str, pastalang.Verbatim("text")] = "none"
+    NetContent: Annotated[str, pastalang.Verbatim("text")] = "unknown"
+
+
+def test_a_key_with_a_default_has_it_where_the_text_does_not_say() -> None:
+    found = mini().extract(Bag, "Norvika Coffee, Dark Roast, 12 oz", details=True)
+    assert found.value == Bag(Brand="Norvika", Flavor="none", NetContent="12 oz")
+    assert "Flavor" not in found.value.model_fields_set and found.field("Flavor").text == "null"
