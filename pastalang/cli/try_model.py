@@ -56,7 +56,7 @@ def try_command(settings: TrySettings) -> None:
     chosen = chosen_model(settings.model)
     refuse_model(chosen.name, may_be_server=True)
     if is_address(chosen.name):
-        refuse_for_server({"--adapter": settings.adapter, "--window": settings.window})
+        refuse_for_server({"--adapter": settings.adapter})
     else:
         refuse_adapter(chosen.name, adapter_of(settings.adapter))
     try:
