@@ -72,11 +72,11 @@ class Side:
 
 
 def measure(sides: Sequence[Side], kinds: Sequence[str], clients: Sequence[int], *, rounds: int) -> None:
-    """The first two documents of each kind warm up."""
+    """The first document of each kind warms up."""
     for count in clients:
         for questions in kinds:
             documents = TASKS[KINDS[questions]].documents()
-            warm, size = list(islice(documents, 2)), max(3, count)
+            warm, size = list(islice(documents, 1)), max(3, count)
             for number, texts in enumerate([warm, *(list(islice(documents, size)) for _ in range(rounds))]):
                 for side in sides if number % 2 else reversed(sides):
                     if count <= side.most:
