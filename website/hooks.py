@@ -13,10 +13,12 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # mkdocs loads a hook as a file, and not as a part of its package
 
+from pastalang.diagnostics import registry
 from website import reference
 from website.pages import Site
 
 SITE = Site.of()
+CODES, DECISIONS = "pastalang/diagnostics/codes", "decisions"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -39,24 +41,47 @@ def _filled(entry: Any) -> Any:
     return entry
 
 
+def _list_of_codes() -> str:
+    words = "What `pasta check` can say of a program. `pasta explain CODE` prints these pages."
+    rows = (f"| [`{code.word}`]({code.word}.md) | {_cell(code.summary)} |" for code in registry.CODES.values())
+    return "\n".join([f"# Diagnostics\n\n{words}\n", "| code | what is wrong |", "|---|---|", *rows])
+
+
+def _list_of_decisions() -> str:
+    """Its rows are the titles of the pages, which begin with a number."""
+    titles = {
+        path.name: path.read_text("utf-8").partition("\n")[0].removeprefix("# ").partition(" ")
+        for path in sorted((SITE.root / "docs" / DECISIONS).glob("0*.md"))
+    }
+    rows = (f"| {number} | [{_cell(title)}]({name}) |" for name, (number, _, title) in titles.items())
+    return "\n".join(["", "| | decision |", "|---|---|", *rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def _pages_of(folder: str) -> list[str]:
     if folder == reference.FOLDER:
         return [f"{folder}/README.md", *(f"{folder}/{page}.md" for page in reference.PAGES)]
     beside = [page for page in SITE.beside_docs if page.startswith(f"{folder}/") and page.endswith(".md")]
     inside = (path.relative_to(SITE.root / "docs").as_posix() for path in (SITE.root / "docs" / folder).glob("*.md"))
-    return sorted([*beside, *inside], key=lambda page: (not page.endswith("README.md"), page))
+    listed = [f"{folder}/README.md"] if folder == CODES else []
+    return sorted([*listed, *beside, *inside], key=lambda page: (not page.endswith("README.md"), page))
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path in SITE.beside_docs:
         files.append(File.generated(config, path, abs_src_path=str(SITE.root / path)))
-    for path, text in reference.pages().items():
+    for path, text in {**reference.pages(), f"{CODES}/README.md": _list_of_codes()}.items():
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     text = SITE.with_links(page.file.src_uri, markdown)
+    if page.file.src_uri == f"{DECISIONS}/README.md":
+        text += _list_of_decisions()
     text = re.sub(r"(?m)^(```\w+) .+$", r"\1", text)  # "```pasta fields": what the tests are told about a block
     text = re.sub(r"(?m)^\|.*$", lambda row: _without_escapes(row[0]), text)
     return re.sub(r"(?m)^!\[[^\]]*\]\((\S+\.svg)\)$", lambda image: _inline(image, page.file.src_uri), text)
