@@ -71,9 +71,10 @@ def measure(given: argparse.Namespace) -> None:
             save(record, given.record)
     if not given.only_sides:
         environment = {"OMP_NUM_THREADS": str(given.threads)}
-        options = ["--model", given.model, *(["--small"] if given.small else [])]
-        for name in ("profile", "growth"):
-            record[name] = run_module(name, options, core, environment)
+        profile = ["--small"] if given.small else []
+        growth = ["--seconds", str(0 if given.small else GROWTH * seconds)]
+        for name, options in (("profile", profile), ("growth", growth)):
+            record[name] = run_module(name, ["--model", given.model, *options], core, environment)
             print(f"{time.monotonic() - began:6.0f} s  {name}", flush=True)
             save(record, given.record)
     print(f"{given.record}; what the sides had to say is in {log_file}")

@@ -1,6 +1,6 @@
 """How the time of a document grows: with fields, lengths, the prompt, requests at once, the vocabulary, the program.
 
-    python -m benchmarks.rivals.growth [--model smollm2] [--small]
+    python -m benchmarks.rivals.growth [--model smollm2] [--seconds 200]
 
 Prints JSON: for each quantity its points (value, processor seconds) by series.
 """
@@ -12,7 +12,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -26,6 +26,7 @@ from benchmarks.rivals.tasks import Document, Schema, record, text, whole
 from benchmarks.subjects import make_model, make_tokenizer
 
 Points: TypeAlias = list[tuple[float, float]]
+CURVES: Final = 6
 
 _TEXT: Final = (
     "the parcel left the harbour early and came back with a note that nobody in the office could read because it was "
@@ -47,11 +48,19 @@ def fields(count: int, schema: Schema) -> Schema:
 
 
 class Growth:
-    def __init__(self, engine: pastalang.Engine, *, is_small: bool) -> None:
-        self._engine, self._is_small, self._chance = engine, is_small, Random(0)
+    """`seconds`: of the processor, for all curves. A curve that has used its part ends early, after two points."""
 
-    def points(self, values: Sequence[int]) -> Sequence[int]:
-        return values[:2] if self._is_small else values
+    def __init__(self, engine: pastalang.Engine, *, seconds: float) -> None:
+        self._engine, self._seconds, self._chance = engine, seconds / CURVES, Random(0)
+
+    def curve(self, values: Sequence[int], measure: Callable[[int], float], share: float = 1.0) -> Points:
+        """Each point is taken to cost about as much as all before it."""
+        began, found = time.process_time(), Points()
+        for value in values:
+            if len(found) >= 2 and time.process_time() - began > share * self._seconds / 2:
+                break
+            found.append((value, measure(value)))
+        return found
 
     def seconds(self, schema: Schema, prompt: int, mode: str = "strict") -> float:
         """Of one document, after a short one for which the masks are made; the better of two if that takes no time."""
@@ -70,31 +79,38 @@ class Growth:
     # ── what is varied ───────────────────────────────────────────────────────────────────────────────────
 
     def by_fields(self) -> dict[str, Points]:
-        schema = text(24, least=24)
-        strict = [(n, self.seconds(fields(n, schema), 250)) for n in self.points((1, 2, 4, 8, 16, 32, 64, 128))]
-        one_by_one = [(n, self.seconds(fields(n, schema), 250, "sequential")) for n in self.points((1, 4, 16))]
-        return {"in parallel": strict, "one after another": one_by_one}
+        def seconds(count: int, mode: str) -> float:
+            return self.seconds(fields(count, text(24, least=24)), 250, mode)
+
+        return {
+            "in parallel": self.curve((1, 2, 4, 8, 16, 32, 64, 128), lambda count: seconds(count, "strict"), 1.5),
+            "one after another": self.curve((1, 4, 16), lambda count: seconds(count, "sequential"), 0.5),
+        }
 
     def by_length(self) -> dict[str, Points]:
         """Twelve strings. A token of English text has about four characters."""
-        lengths = self.points((4, 8, 16, 32, 64))
-        return {"in parallel": [(n, self.seconds(fields(12, text(4 * n, least=4 * n)), 250)) for n in lengths]}
+
+        def seconds(tokens: int) -> float:
+            return self.seconds(fields(12, text(4 * tokens, least=4 * tokens)), 250)
+
+        return {"in parallel": self.curve((4, 8, 16, 32, 64), seconds)}
 
     def by_prompt(self) -> dict[str, Points]:
         schema = fields(12, {"type": "boolean"})
-        return {"in parallel": [(n, self.seconds(schema, n)) for n in self.points((128, 256, 512, 1024, 2048, 4096))]}
+        return {"in parallel": self.curve((128, 256, 512, 1024, 2048, 4096), lambda n: self.seconds(schema, n))}
 
     def by_requests(self) -> dict[str, Points]:
         """Seconds of a document among so many at once: eight fields of two digits, a prompt of 64 tokens."""
-        schema, found = fields(8, whole(10, 99)), []
-        for count in self.points((1, 2, 4, 8, 16, 32, 64)):
+        schema = fields(8, whole(10, 99))
+
+        def seconds(count: int) -> float:
             program, _ = program_of(Document("", _INSTRUCTIONS, "", schema))
             total = max(8, count)
             texts = [prose(64, self._chance) for _ in range(total)]
             inputs = [dict(program_of(Document("", _INSTRUCTIONS, one, schema))[1]) for one in texts]
-            seconds = _timed(lambda program=program, inputs=inputs, count=count: self._map(program, inputs, count))
-            found.append((count, seconds / total))
-        return {"a document": found}
+            return _timed(lambda: self._map(program, inputs, count)) / total
+
+        return {"a document": self.curve((1, 2, 4, 8, 16, 32, 64), seconds)}
 
     def _map(self, program: Any, inputs: Any, count: int) -> None:
         for _ in self._engine.map(program, inputs, in_flight=count, sampling=GREEDY):
@@ -102,18 +118,15 @@ class Growth:
 
     def by_program(self) -> dict[str, Points]:
         """A program of so many fields, read, checked and planned; no model is asked."""
-        found = []
-        for count in self.points((8, 32, 128, 512)):
-            source = _source(count)
-            seconds = []
-            for _ in range(_ROUNDS):
-                seconds.append(_timed(lambda source=source: _planned(source)))
-            found.append((count, min(seconds)))
-        return {"read, checked and planned": found}
+
+        def seconds(count: int) -> float:
+            return min(_timed(lambda: _planned(_source(count))) for _ in range(_ROUNDS))
+
+        return {"read, checked and planned": self.curve((8, 32, 128, 512), seconds)}
 
     def by_vocabulary(self) -> dict[str, Points]:
         """Random weights of two layers: in a pass of twelve values, the head, the masks and the draws grow."""
-        return {"a pass": [(n, _pass_of(n)) for n in self.points((8_192, 16_384, 32_768, 65_536, 131_072))]}
+        return {"a pass": self.curve((8_192, 16_384, 32_768, 65_536, 131_072), _pass_of)}
 
 
 def _source(count: int) -> str:
@@ -158,25 +171,20 @@ def _timed(act: Callable[[], Any]) -> float:
     return time.process_time() - began
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """What is printed on the way goes where errors go."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--small", action="store_true", help="two points of each curve")
+    parser.add_argument("--seconds", type=float, default=200.0, help="of the processor, about; 0: two points of each")
     given = parser.parse_args()
-    with _quiet():
+    with contextlib.redirect_stdout(sys.stderr):
         engine = pastalang.Engine.load(given.model, adapter=None, device="cpu", dtype="float32", cells=16_384)
-        growth = Growth(engine, is_small=given.small)
-        found = {
-            "fields": growth.by_fields(), "length": growth.by_length(), "prompt": growth.by_prompt(),
-            "requests": growth.by_requests(), "vocabulary": growth.by_vocabulary(), "program": growth.by_program(),
-        }  # fmt: skip
+        growth, found = Growth(engine, seconds=given.seconds), {}
+        for name, measured in (
+            ("fields", growth.by_fields), ("length", growth.by_length), ("prompt", growth.by_prompt),
+            ("requests", growth.by_requests), ("vocabulary", growth.by_vocabulary), ("program", growth.by_program),
+        ):  # fmt: skip
+            found[name] = measured()
+            print(f"{name}: {time.process_time():.0f} s of the processor so far", flush=True)
     print(json.dumps(found))
 
 
