@@ -118,22 +118,16 @@ MUTANTS = (
         ("properties/test_passes.py",),
     ),
     Mutant(
-        "passes: a value in lock-step is known to have ended with its last draw",
-        '(instance, "closed"), (clock.last_draw, 1)',
-        '(instance, "closed"), (clock.last_draw, 0)',
-        ("properties/test_passes.py", "runtime/test_passes.py"),
-    ),
-    Mutant(
         "simulate: a value in lock-step goes on before those before it",
         "room = min(room, max(other.fed - state.fed, 0))",
         "pass",
-        ("properties/test_plan.py::test_every_schedule_ends_and_shows_every_draw_the_same",),
+        ("plan/test_every_interleaving.py",),
     ),
     Mutant(
         "simulate: a branch waits for the first of those that it joins",
         "next((other for other in awaited if other not in self._ended), None)",
         "next((other for other in awaited[:1] if other not in self._ended), None)",
-        ("properties/test_plan.py::test_every_schedule_ends_and_shows_every_draw_the_same",),
+        ("plan/test_every_interleaving.py",),
     ),
     # scheduler, joins, cells
     Mutant(
