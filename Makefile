@@ -105,7 +105,7 @@ minimum: ## test the lowest versions of all dependencies that pyproject.toml all
 	.venvs/minimum/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venvs/minimum/bin/uv pip install --quiet --python .venvs/minimum/bin/python --resolution lowest-direct \
 		--editable '.[bulk,gguf,hosts,lora,lsp,notebook,serve,test]' 'opentelemetry-sdk>=1.30' 'pandas>=2.2'
-	OMP_NUM_THREADS=1 .venvs/minimum/bin/python -m pytest -q -W ignore::DeprecationWarning -W ignore::ImportWarning -W ignore::SyntaxWarning $(MINIMUM)
+	OMP_NUM_THREADS=1 .venvs/minimum/bin/python -m pytest -q -W ignore::DeprecationWarning -W ignore::ImportWarning -W ignore::SyntaxWarning -W ignore::UserWarning $(MINIMUM)
 
 package: develop ## build the wheel and the sdist, install each into a clean environment and use it
 	$(BIN)/python -m pytest -q -m "long or not long" tests/packaging

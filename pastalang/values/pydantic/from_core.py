@@ -14,7 +14,7 @@ import json
 import re
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
@@ -231,8 +231,7 @@ class _Conversion:
                 return self.array(schema, site, path)
             case "tuple":
                 return self.places(schema, site, path)
-            case "named-tuple":
-                places = schema["fields"]
+            case "named-tuple" | "call" if (places := _places_of(schema)) is not None:
                 items = [self.convert(place["schema"], site, (*path, index)) for index, place in enumerate(places)]
                 return t.Tuple(tuple(items))
             case "dict":
@@ -598,3 +597,12 @@ def _key(name: str, place: FieldInfo | None) -> str:
 
 def _refuse(value: Any) -> JsonValue:
     raise Undefined(f"{shown(value)} has no JSON spelling")
+
+
+def _places_of(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
+    """The places of a named tuple, which before Pydantic 2.14 is a call of its class."""
+    if schema["type"] == "named-tuple":
+        return schema["fields"]  # type: ignore[no-any-return]
+    made = schema["function"]
+    is_tuple = isinstance(made, type) and issubclass(made, tuple)
+    return schema["arguments_schema"]["arguments_schema"] if is_tuple else None
