@@ -21,8 +21,9 @@ def main() -> int:
     parser.add_argument("--start", type=Path, help="the folder of an adapter that it goes on from")
     parser.add_argument("--overwrite", action="store_true")
     for field in fields(Sizes):
-        kind = float if isinstance(field.default, float) else int
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
+        choices = ("float32", "mixed") if field.name == "precision" else None
+        name, kind = f"--{field.name.replace('_', '-')}", type(field.default)
+        parser.add_argument(name, type=kind, default=field.default, choices=choices)
     given = parser.parse_args()
     sizes = replace(Sizes(), **{field.name: getattr(given, field.name) for field in fields(Sizes)})
     try:

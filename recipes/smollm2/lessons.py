@@ -22,7 +22,7 @@ from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.real_listings import Mixer
 
 SHARES: Final = {Mode.STRICT: 0.6, Mode.SEQUENTIAL: 0.2, Mode.LOCKSTEP: 0.2}
-_TITLES: Final = 0.18  # of the groups
+_TITLES: Final = 0.25  # of the groups
 _DOCUMENTS, _LISTINGS = 5, 6  # of a group, if they fit
 _SHORT_PROGRAMS: Final = 0.2  # of those with few fields are kept: many fields share the cost of a document
 _MANY_FIELDS: Final = 5

@@ -40,9 +40,11 @@ def fresh_adapter(model: Any, *, rank: int, first_layer: int, seed: int) -> Adap
     return Adapter(pairs, _ALPHA * rank, sample=sample_of(model, pairs))
 
 
-def adapt(model: Any, adapter: Adapter) -> None:
-    """Puts the pairs beside their matrices. Nothing else of the model is trained."""
+def adapt(model: Any, adapter: Adapter, dtype: torch.dtype = torch.float32) -> None:
+    """Puts the pairs beside their matrices, which become of `dtype`. Nothing else of the model is trained."""
     model.requires_grad_(False)
+    for _, module in _linear_layers(model, first_layer=0):
+        module.to(dtype)
     for name, (down, up) in adapter.pairs.items():
         parent, _, child = name.rpartition(".")
         whole = model.get_submodule(name)

@@ -22,7 +22,7 @@ from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.errors import BadData
 from pastalang.training.run_folder import ReportLine, Step, prepare_folder
 from pastalang.training.settings import Decay, Precision, Settings
-from pastalang.training.trainer import train
+from pastalang.training.trainer import train, usual_precision
 from recipes.pasta_mini.lessons import LIMITS
 from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.run_log import RunLog
@@ -48,6 +48,7 @@ class Sizes:
     rank: int = 16
     first_layer: int = 8
     seed: int = 0
+    precision: str = ""  # float32, or mixed: products in bfloat16; empty: mixed where the processor has kernels for it
 
 
 class Groups:
@@ -77,7 +78,8 @@ def make_adapter(
     place = place_of(model)
     weights = load_weights(place, device=default_device(), dtype=torch.float32)
     adapter = begun or fresh_adapter(weights, rank=sizes.rank, first_layer=sizes.first_layer, seed=sizes.seed)
-    adapt(weights, adapter)
+    sizes = replace(sizes, precision=sizes.precision or usual_precision(None).value)
+    adapt(weights, adapter, torch.float32 if sizes.precision == Precision.FLOAT32 else torch.bfloat16)
     trained = sum(one.numel() for one in weights.parameters() if one.requires_grad)
     log(f"{trained / 1e6:.2f} million weights are trained")
     draw = DrawGroup(load_tokenizer(place), titles, longest=sizes.longest)
@@ -97,7 +99,7 @@ def _train(
     settings = Settings(
         steps=sizes.steps, learning_rate=sizes.learning_rate, final_share=sizes.final_share, decay=Decay.LINEAR,
         warmup_steps=min(sizes.warmup, sizes.steps), weight_decay=0.0, accumulation=sizes.groups,
-        precision=Precision.FLOAT32, average=sizes.average, save_every=sizes.save_every, seed=sizes.seed,
+        average=sizes.average, save_every=sizes.save_every, seed=sizes.seed, precision=Precision(sizes.precision),
     )  # fmt: skip
     groups = Groups(draw, int(model.config.vocab_size), sizes.seed)
     fed = folder / "fed.json"

@@ -110,6 +110,21 @@ def test_only_the_pairs_learn_and_what_they_learnt_is_what_is_merged(groups: lis
     assert torch.allclose(group_loss(model, group), group_loss(bare, group), rtol=1e-4)
 
 
+def test_products_in_bfloat16_teach_the_same(groups: list[list[TrainingRow]]) -> None:
+    model = small_model()
+    start = fresh_adapter(model, rank=2, first_layer=1, seed=0)
+    group = group_of(groups[0], len(TOKENIZER))
+    exact = group_loss(model, group)
+    adapt(model, start, torch.bfloat16)
+    assert {one.dtype for one in model.parameters() if one.requires_grad} == {torch.float32}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = group_loss(model, group)
+    rounded.backward()
+    assert abs(rounded - exact) < 0.02 * exact and rounded != exact, "the products are rounded"
+    gradients = [one.grad for one in model.parameters() if one.requires_grad]
+    assert all(one is not None and one.isfinite().all() for one in gradients)
+
+
 @pytest.fixture
 def base(tmp_path: Path) -> str:
     small_model().save_pretrained(tmp_path / "base")
@@ -139,6 +154,8 @@ def test_a_run_that_is_resumed_equals_an_unbroken_one_and_is_gone_on_with(
         for one, other in zip(whole.pairs[name], parts.pairs[name], strict=True)
     )
 
+    [run] = json.loads((tmp_path / "whole" / RUNS).read_text())
+    assert run["sizes"]["precision"] in ("float32", "mixed"), "what this processor is quick at"
     engine = Engine.load(base, adapter=tmp_path / "whole", cells=2048)
     assert engine.trained_for is not None and engine.trained_for.modes == tuple(Mode)
     make_adapter(
