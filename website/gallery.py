@@ -21,10 +21,8 @@ MODEL = "smollm2"
 SHOWN = {  # the names of the files, in the order of the page, and the styles of the documents
     "registration": "product registration card",
     "absence-note": "school absence note",
-    "packing-list": "packing list",
     "delivery-note": "delivery note",
     "review": "customer review",
-    "calendar-entry": "calendar entry (RFC 5545), shortened",
     "parcel": "parcel notice by text message",
 }
 _ROOM = 640  # for the columns of a picture
