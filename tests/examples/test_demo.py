@@ -98,7 +98,7 @@ def test_the_demo_runs_on_any_model(model: Path, tmp_path: Path, capsys: pytest.
     assert str(page) in shown and page.read_text("utf-8").startswith("<!doctype html>")
     fields = sum(len(listing.values) for listing in listings)
     assert f"of {fields} at once" in shown
-    assert "11 examples: checked, format-checked and planned; 0 problems" in shown
+    assert "12 examples: checked, format-checked and planned; 0 problems" in shown
 
 
 def test_on_a_terminal_it_is_watched_in_both_ways(
@@ -123,4 +123,4 @@ def test_without_a_model_it_says_so_and_still_shows_the_examples(
     assert demo.main([]) == 3
     said = capsys.readouterr()
     assert "The demo needs a model, and has none: pasta-mini is not part of this installation" in said.err
-    assert "11 examples" in said.out
+    assert "12 examples" in said.out

@@ -55,12 +55,6 @@ def test_lines_are_nearly_full_and_rows_stay_whole() -> None:
     assert {row.mode.value for line in lines for row in line} == {"strict", "lockstep", "sequential"}
 
 
-def test_a_seed_draws_the_same_rows() -> None:
-    assert [(row.origin, row.mode, *row.tokens) for seed in range(9) for row in DRAW(Random(seed))] == [
-        (row.origin, row.mode, *row.tokens) for seed in range(9) for row in DRAW(Random(seed))
-    ]
-
-
 @pytest.mark.long
 def test_processes_draw_other_rows_and_fewer_lines() -> None:
     first, second = (

@@ -19,7 +19,6 @@ from recipes.pasta_mini import documents as docs
 from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.documents import TEXT, Document, Form, draw_document, draw_form, load_kinds, slot_id
 from recipes.pasta_mini.facts import make_fact
-from recipes.pasta_mini.lessons import document_lessons
 
 
 def drawn(count: int, part: Part = Part.TRAIN) -> Iterator[tuple[Form, Document]]:
@@ -148,10 +147,3 @@ def test_what_a_field_is_called_tells_it_from_the_others_of_its_kind(kind: Mappi
         called = [{text for way in ways for text in spellings(slot.get(way, ()))} for slot in kind["slots"]]
         counted = Counter(text for texts in called for text in texts)
         assert [text for text, count in counted.items() if count > 1] == []
-
-
-@pytest.mark.parametrize("part", Part)
-def test_the_same_seed_gives_the_same_lessons(part: Part) -> None:
-    once, again = (document_lessons(8, seed=5, part=part) for _ in range(2))
-    assert len({lesson.category for lesson in once}) == 8, "a field of another program is not an absent one"
-    assert [(one.inputs, one.value) for one in once] == [(one.inputs, one.value) for one in again]
