@@ -131,7 +131,7 @@ def _next(model: str, settings: TrySettings) -> Iterator[str]:
     if program != source:
         yield f"  pasta import {source} -o {program}"
     yield f"  pasta train hpd --model {model} --program {program} --data {settings.examples} --steps 60 --out trained"
-    yield f"  pasta try {program} {settings.examples} --model trained"
+    yield f"  pasta try {program} OTHER_ROWS --model trained"
     if model == DEFAULT:
         yield "another model: --model smollm2 is larger, and a model of a billion parameters or more is better by far"
     else:
