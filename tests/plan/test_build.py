@@ -186,13 +186,6 @@ def test_in_lock_step_only_plain_values_go_together() -> None:
     assert [branch.name for branch in plan.branches if branch.lockstep is not None] == ["c"]
 
 
-def test_sequential_mode_writes_everything_left_to_right_in_one_branch() -> None:
-    body = json_body(field("a"), field("size", or_null(record(field("w"), field("h")))), field("b", after=("a",)))
-    plan = plan_of(body, mode=Mode.SEQUENTIAL)
-    assert len(plan.branches) == 1
-    assert _skeleton(plan.branches[0]).endswith('{\n  "a": ·,\n  "size": ·,\n  "b": ·\n}')
-
-
 def test_an_async_leaves_the_room_that_it_announces_and_a_sync_shows_it() -> None:
     plan = plan_of(
         text_body(text("A "), async_("food", hole("food"), reserve=60), text(" B "), sync("food"), text("C "))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import pastalang
-from pastalang import Engine, Limits, Result, TextDelta, TooLong, build_plan
+from pastalang import Engine, Result, TooLong, build_plan
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit, forecast
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.models.reference import reference_logits
@@ -20,7 +20,6 @@ from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, scripted_model
 from tests.oracle.toy_models import Family, toy_model
-from tests.properties.schedules import pauses
 from tests.runtime.float64 import in_float64, wide_softmax
 
 END = 256
@@ -112,49 +111,6 @@ def seen_when_drawing(model: FakeModel, wanted: str) -> list[str]:
     return [text for text in seen if text.endswith(wanted)]
 
 
-def test_a_thread_sees_the_text_before_it_and_the_text_sees_no_thread_before_it_waits() -> None:
-    threads = {"food": "Goulash.</async>", "sights": "Baths.</async>"}
-    _, model = run(f"Food {FOOD} and sights {SIGHTS} then <sync/>End.", threads)
-    before = f"Food {FOOD}"
-    assert seen_when_drawing(model, "<async>Goulash.") == [f"{before}<async>Goulash."]
-    assert seen_when_drawing(model, "<async>Baths.") == [f"{before} and sights {SIGHTS}<async>Baths."]
-    assert seen_when_drawing(model, "then <sync/") == [f"{before} and sights {SIGHTS} then <sync/"]
-    assert seen_when_drawing(model, ">E") == [
-        f"{before} and sights {SIGHTS} then <sync/<async>Goulash.</async><async>Baths.</async>>E"
-    ]
-
-
-def test_what_begins_behind_a_wait_sees_what_was_waited_for() -> None:
-    _, model = run(f"{FOOD}<sync/>{SIGHTS}<sync/>.", {"food": "A</async>", "sights": "B</async>"})
-    [seen] = seen_when_drawing(model, "<async>B")
-    assert seen == f"{FOOD}<sync/<async>A</async>>{SIGHTS}<async>B"
-
-
-def test_positions_leave_the_announced_room_and_go_on_behind_all_that_is_seen() -> None:
-    _, model = run(f"a{FOOD}b<sync/>c", {"food": "x" * 40 + "</async>"})
-    answer = [one for one in model.fed if text_of(one.path).partition("Assistant:\n")[2]]
-    tag = next(one.position for one in answer if text_of(one.path).endswith(FOOD))
-    thread = [one.position for one in answer if text_of(one.path).partition(FOOD)[2].startswith("<")]
-    text = [one.position for one in answer if text_of(one.path).endswith(f"{FOOD}b")]
-    assert text == [tag + 1 + 20]
-    assert thread[: len("<async>")] == list(range(tag + 1, tag + 1 + len("<async>")))
-    last = tag + len("<async>" + "x" * 40 + "</async>")
-    assert sorted(thread) == list(range(tag + 1, last + 1))
-    [behind] = [one.position for one in answer if text_of(one.path).endswith("</async>>")]
-    assert behind == last + 1
-
-
-def test_a_text_and_its_threads_take_as_many_passes_as_the_longest_way_through_them() -> None:
-    first, second = "x" * 60 + "</async>", "y" * 5 + "</async>"
-    text = f"{FOOD}{SIGHTS}<sync/>End."
-    result, _ = run(text, {"food": first, "sights": second})
-    longest = len(FOOD) + len(first) + len("End.") + 1
-    assert result.usage.forward_passes == result.usage.critical_path == longest
-    assert result.usage.output_tokens == len(text) + 1 + len(first) + len(second)
-    unwaited, _ = run(f"{FOOD} ..", {"food": first})
-    assert unwaited.usage.forward_passes == unwaited.usage.critical_path == len(FOOD) + len(first)
-
-
 def test_a_wait_without_threads_waits_for_nobody_and_leaves_no_trace() -> None:
     result, _ = run(f"<sync/>a<sync/>{FOOD}<sync/><sync/>b", {"food": "x</async>"})
     assert result.text == "axb"
@@ -226,28 +182,6 @@ TEXT = f"Food {FOOD} and {SIGHTS}<sync/> more {FOOD}."
 THREADS = {"food": "Goulash soup.</async>", "sights": "B" * 30 + "</async>"}
 
 
-def outcome(*, cells: int = 4096, copies: int = 1, **options: Any) -> list[str]:
-    model = scripted_model(script_of(TEXT, THREADS), 320)
-    model.cells = cells
-    engine = Engine(model, byte_tokenizer(), **options)
-    found = engine.batch(program(most=200), [{}] * copies)
-    engine.check_integrity()
-    assert engine.scheduler.is_idle
-    return [one.text if isinstance(one, Result) else type(one).__name__ for one in found]
-
-
-def test_neither_memory_nor_company_nor_pauses_change_a_text() -> None:
-    [expected] = outcome()
-    assert expected == f"Food Goulash soup. and {'B' * 30} more Goulash soup.."
-    assert outcome(copies=3) == [expected] * 3
-    for chunk in (1, 3):
-        assert outcome(limits=Limits(chunk=chunk)) == [expected]
-    for seed in range(5):
-        assert outcome(schedule_filter=pauses(seed)) == [expected]
-    found = {outcome(cells=cells, prefix_cells=0)[0] for cells in range(60, 400, 20)}
-    assert found == {expected, "OutOfMemory"}
-
-
 def test_a_text_that_is_given_up_gives_everything_back() -> None:
     for steps in range(1, 30, 4):
         engine = Engine(scripted_model(script_of(TEXT, THREADS), 320), byte_tokenizer(), prefix_cells=0)
@@ -257,18 +191,6 @@ def test_a_text_that_is_given_up_gives_everything_back() -> None:
         events.close()  # type: ignore[attr-defined]
         engine.check_integrity()
         assert engine.scheduler.memory.cells.in_use == 0
-
-
-def test_what_is_told_while_it_is_written_has_no_tags() -> None:
-    engine = Engine(scripted_model(script_of(TEXT, THREADS), 320), byte_tokenizer())
-    told: dict[str, str] = {}
-    for event in engine.stream(program(), {}):
-        if isinstance(event, TextDelta):
-            told[f"{event.field}{event.items}"] = told.get(f"{event.field}{event.items}", "") + event.text
-    assert told == {
-        "answer()": "Food  and  more .", "thread[](0,)": "Goulash soup.", "thread[](1,)": "B" * 30,
-        "thread[](2,)": "Goulash soup.",
-    }  # fmt: skip
 
 
 class Scripted:

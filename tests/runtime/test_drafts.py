@@ -200,13 +200,6 @@ def test_a_number_of_drafts_is_the_most_guesses_of_a_field() -> None:
     assert few.drafted_tokens < many.drafted_tokens and few.forward_passes > many.forward_passes
 
 
-@pytest.mark.parametrize("mode", ["strict", "sequential"])
-def test_fields_begin_as_they_began_before(mode: str) -> None:
-    engine = Engine(copying_model(), byte_tokenizer())
-    first, again = (run(mode, engine=engine, drafts=8) for _ in range(2))
-    assert same(first, again) and again.usage.forward_passes < first.usage.forward_passes
-
-
 SHORT = pastalang.compile('''
 template t
 user """x"""
