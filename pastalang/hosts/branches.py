@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from pastalang.hosts.borders import LikelyBorders
-from pastalang.hosts.constraints import constraint_of, lead_constraint, may_be_empty, spaced
+from pastalang.hosts.constraints import Constraint, constraint_of, lead_constraint, may_be_empty, spaced
 from pastalang.hosts.errors import HostError
 from pastalang.hosts.servers import Ask, Reply, Server
 from pastalang.hosts.text_path import TextPath
@@ -72,15 +72,17 @@ _WARMER: Final = 0.7  # the temperature of another attempt at a greedy value, wh
 
 
 Key: TypeAlias = tuple[str, tuple[int, ...]]  # a field, and the numbers of the items around it
+Prompt: TypeAlias = str | tuple[int, ...]  # the text that a branch sees, or its tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The text of a value, the reply that gave it, and whether its limit has cut it."""
+    """The text of a value, how probable it is, whether its limit has cut it, and its tokens if these are known."""
 
     text: str
-    reply: Reply
+    log_probability: float | None
     was_cut: bool
+    tokens: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -90,8 +92,8 @@ class Memory:
     A round of repair forgets the values that were rejected. All others come from here, unless what they see changed.
     """
 
-    values: dict[tuple[Key, str], Kept] = field(default_factory=dict)
-    choices: dict[tuple[Key, str], Reply] = field(default_factory=dict)
+    values: dict[tuple[Key, Prompt], Kept] = field(default_factory=dict)
+    choices: dict[tuple[Key, Prompt], int] = field(default_factory=dict)  # the option that was taken
     rejected: Counter[Key] = field(default_factory=Counter)
 
     def forget(self, fields: Iterable[Key]) -> None:
@@ -130,6 +132,7 @@ class HostBranch:
     written: list[Written] = field(default_factory=list)
     lists: list[_OpenList] = field(default_factory=list)
     wave: int = 0  # how many requests had to be answered one after another before it is where it is
+    prompt: int = 0  # how many pieces it has written before the model's turn
     replaced_by: None = None
 
     @property
@@ -180,11 +183,13 @@ class PlanRun:
         end: float | None,
         memory: Memory | None = None,
         report: Callable[[Event], None] | None = None,
+        bound: Plan | None = None,
     ) -> None:
+        """`bound` is the plan with white space moved as the server's tokenizer has it, if that is known."""
         self.plan = plan
         self.values = values
         self.base = sampling
-        self._bound = move_whitespace(plan, LikelyBorders())
+        self._bound = move_whitespace(plan, LikelyBorders()) if bound is None else bound
         self._machine = Machine(self._bound)
         self.tokens = Tokens(quoting_holes(plan, self._machine.nesting))
         self.texts = no_texts(plan.inputs) | quotable_texts(values) if self.tokens.quoting else {}
@@ -211,6 +216,13 @@ class PlanRun:
     @property
     def root(self) -> HostBranch:
         return self.branches[0]
+
+    @property
+    def prompt(self) -> str:
+        """The text before the model's turn."""
+        first, *others = self.branches
+        shared = first.path.own.pieces[: first.prompt or None]
+        return "".join([*shared, *(piece for one in others for piece in one.path.own.pieces[: one.prompt])])
 
     @property
     def documents(self) -> list[HostBranch]:
@@ -274,16 +286,17 @@ class PlanRun:
     def _feed(self, branch: HostBranch, segment: Any) -> None:
         match segment:
             case TurnStart(index=index):
-                branch.path.own.write(self._turns[index].opening)
-                branch.in_answer = branch.in_answer or index == len(self._turns) - 1
+                self._show(branch, self._turns[index].opening, is_control=True)
+                if index == len(self._turns) - 1:
+                    branch.in_answer, branch.prompt = True, len(branch.path.own.pieces)
             case TurnEnd(index=index):
-                branch.path.own.write(self._turns[index].closing)
+                self._show(branch, self._turns[index].closing, is_control=True)
             case Text(text=text, shown=shown, begins=begins):
                 self._begin_value(branch, begins)
                 self._write(branch, text, fed_text(segment), shown=shown)
             case _ if isinstance(segment, KnownText):
-                texts = texts_of(segment, named=partial(_named, branch), items=branch.cursor.items)
-                self._write(branch, "".join(texts))
+                for text in texts_of(segment, named=partial(_named, branch), items=branch.cursor.items):
+                    self._write(branch, text)
             case Place(branch=id):
                 branch.here.append(WrittenBranch(self._known[id][branch.cursor.items]))
             case Opening() | Closing():
@@ -297,7 +310,7 @@ class PlanRun:
             outer = branch.lists[-2].written if len(branch.lists) > 1 else branch.written
             if option.text:
                 outer.append(WrittenText(option.text))
-            branch.path.own.write(_fed(option) or "")
+            self._show(branch, _fed(option) or "")
             return
         _enter_item(branch.lists[-1])
         items = (*branch.cursor.items, option.item)
@@ -313,9 +326,21 @@ class PlanRun:
             branch.here.append(WrittenValue(value, branch.cursor.items if items is None else items))
 
     def _write(self, branch: HostBranch, text: str, fed: str | None = None, *, shown: bool = True) -> None:
-        branch.path.own.write(text if fed is None else fed)
+        self._show(branch, text if fed is None else fed, is_control=not shown)
         if shown and text:
             branch.here.append(WrittenText(text, in_answer=branch.in_answer))
+
+    def _show(self, branch: HostBranch, text: str, *, is_control: bool = False) -> None:
+        """Put text where the model reads it. `is_control`: its control tokens are meant as such."""
+        branch.path.own.write(text)
+
+    def _prompt(self, branch: HostBranch) -> Prompt:
+        """What the branch sees, as the server is asked about it."""
+        return branch.path.text
+
+    def _behind(self, prompt: Prompt, space: str) -> Prompt:
+        assert isinstance(prompt, str)
+        return prompt + space
 
     # ── forks and joins ──────────────────────────────────────────────────────────────────────────────────
 
@@ -401,29 +426,33 @@ class PlanRun:
         )  # fmt: skip
         branch.here.append(WrittenField(found))
         self._report(FieldStarted(found.path, items))
-        reply, text, was_cut = await self._value(branch, hole, sources_of(branch, items))
-        found.text, found.truncated, found.is_done = text, was_cut, True
-        found.decoding.log_probabilities = [math.nan if reply.log_probability is None else reply.log_probability]
-        branch.path.own.write(leading_space_of(hole) + text)
-        self._report(TextDelta(found.path, items, text))
-        self._report(FieldDone(found.path, items, text, was_cut))
+        kept = await self._value(branch, hole, sources_of(branch, items))
+        found.text, found.truncated, found.is_done = kept.text, kept.was_cut, True
+        found.decoding.log_probabilities = [math.nan if kept.log_probability is None else kept.log_probability]
+        branch.path.own.write(leading_space_of(hole) + kept.text, kept.tokens)
+        self._report(TextDelta(found.path, items, kept.text))
+        self._report(FieldDone(found.path, items, kept.text, kept.was_cut))
 
-    async def _value(self, branch: HostBranch, hole: Hole, sources: Mapping[str, str]) -> tuple[Reply, str, bool]:
+    async def _value(self, branch: HostBranch, hole: Hole, sources: Mapping[str, str]) -> Kept:
         """A value that fits its type. Raises `HostError` if the server gives none."""
-        key, prompt = (hole.field, branch.cursor.items), branch.path.text
+        key, prompt = (hole.field, branch.cursor.items), self._prompt(branch)
         known = self._memory.values.get((key, prompt))
         if known is None:
             known = self._memory.values[key, prompt] = await self._asked_value(branch, hole, prompt, sources)
         self.decoded[key] = 1 + self._memory.rejected[key]
-        return known.reply, known.text, known.was_cut
+        return known
 
-    async def _asked_value(self, branch: HostBranch, hole: Hole, prompt: str, sources: Mapping[str, str]) -> Kept:
+    def _constraint(self, hole: Hole) -> Constraint | None:
+        """That of the white space before the value and the value; None if no server understands one."""
+        space, bare = leading_space_of(hole), constraint_of(hole, self._types)
+        return spaced(bare, space, hole, self._types) if space else bare
+
+    async def _asked_value(self, branch: HostBranch, hole: Hole, prompt: Prompt, sources: Mapping[str, str]) -> Kept:
         sampling = hole.sampling.over(self.base)
         key = hole.field, branch.cursor.items
-        space, bare = leading_space_of(hole), constraint_of(hole, self._types)
-        constraint = spaced(bare, space, hole, self._types) if space else bare
+        space, constraint = leading_space_of(hole), self._constraint(hole)
         if constraint is None:
-            prompt, space, constraint = prompt + space, "", bare
+            prompt, space, constraint = self._behind(prompt, space), "", constraint_of(hole, self._types)
         reason, reply = "", None
         for attempt in range(ATTEMPTS):
             if (attempt or self._memory.rejected[key]) and not sampling.temperature:
@@ -441,11 +470,11 @@ class PlanRun:
             reading = read(text, hole.type, self._types, quoted=is_json, sources=sources)
             is_empty = not text and not may_be_empty(hole)
             if reading.fits and not is_empty:
-                return Kept(text, reply, reply.was_cut)
+                return Kept(text, reply.log_probability, reply.was_cut)
             reason = "it is empty" if is_empty else f"{reading.mismatches[0].reason}: {text[:60]!r}"
         if hole.form is Form.JSON and not find_mismatches(hole.type, None, self._types):
             assert reply is not None
-            return Kept("null", reply, was_cut=False)
+            return Kept("null", reply.log_probability, was_cut=False)
         raise self._error(f"the server's {ATTEMPTS} answers do not fit its type: {reason}", branch, hole)
 
     async def _decide(self, branch: HostBranch, draw: Draw) -> int:
@@ -453,24 +482,30 @@ class PlanRun:
         assert not isinstance(segment, Hole)
         if isinstance(segment, Choose):
             self._begin_value(branch, segment.begins)
-        constraint = lead_constraint(leads)
-        ask = Ask(
-            branch.path.text, constraint, max(len(lead.encode()) for lead in leads if lead is not None) + 1,
-            segment.sampling.over(self.base), _seed_of(self._seed, segment.field, branch.cursor.items, 0),
-        )  # fmt: skip
-        key = (segment.field, branch.cursor.items), ask.prompt
+        key = (segment.field, branch.cursor.items), self._prompt(branch)
         if key not in self._memory.choices:
-            self._memory.choices[key] = await self._ask(branch, ask, segment)
-        text = self._memory.choices[key].text
-        taken = next((number for number, lead in enumerate(leads) if (lead or "") == text), None)
-        if taken is None:
-            reason = f"the server answered {text[:60]!r}, which is none of the ways to go on"
-            raise self._error(reason, branch, segment)
+            self._memory.choices[key] = await self._asked_choice(branch, draw, segment, leads)
+        taken = self._memory.choices[key]
         option = draw.options[taken]
         if isinstance(option, Opening | Closing):
             self._open_or_close(branch, option)
         else:
             self._write(branch, option.lead, fed_text(option))
+        return taken
+
+    async def _asked_choice(
+        self, branch: HostBranch, draw: Draw, segment: Choose | Repeat, leads: Sequence[str | None]
+    ) -> int:
+        """The number of the option that the model takes."""
+        ask = Ask(
+            self._prompt(branch), lead_constraint(leads), longest_lead(leads), segment.sampling.over(self.base),
+            _seed_of(self._seed, segment.field, branch.cursor.items, 0),
+        )  # fmt: skip
+        text = (await self._ask(branch, ask, segment)).text
+        taken = next((number for number, lead in enumerate(leads) if (lead or "") == text), None)
+        if taken is None:
+            reason = f"the server answered {text[:60]!r}, which is none of the ways to go on"
+            raise self._error(reason, branch, segment)
         return taken
 
     async def _ask(self, branch: HostBranch, ask: Ask, segment: Hole | Choose | Repeat) -> Reply:
@@ -487,6 +522,11 @@ class PlanRun:
         self, reason: str, branch: HostBranch, segment: Hole | Choose | Repeat, kind: type[HostError] = HostError
     ) -> HostError:  # fmt: skip
         return kind(reason, plan=self.plan, field=segment.field, items=branch.cursor.items, span=segment.span)
+
+
+def longest_lead(leads: Sequence[str | None]) -> int:
+    """More tokens than any of the ways to go on has."""
+    return max(len(lead.encode()) for lead in leads if lead is not None) + 1
 
 
 def _fed(option: Arm | Opening | Closing) -> str | None:

@@ -117,6 +117,23 @@ def lead_constraint(leads: Sequence[str | None]) -> Options:
     return Options(tuple(lead for lead in leads if lead is not None), may_end=None in leads)
 
 
+def rest_of(constraint: Constraint, text: str) -> Constraint | None:
+    """What is left of a constraint behind the beginning of a value; None if that is not known, or nothing is left."""
+    match constraint:
+        case _ if not text:
+            return constraint
+        case Options(texts=texts):
+            left = tuple(one.removeprefix(text) for one in texts if one.startswith(text) and one != text)
+            return Options(left, may_end=text in texts) if left else None
+        case Pattern(regex=pattern):
+            left_over = regex.after(parse_regex(pattern), text)
+            return None if left_over is None or left_over == regex.Sequence(()) else Pattern(regex.spell(left_over))
+        case Free(stop=stop):
+            return Free(stop)
+        case Schema():
+            return None
+
+
 def options_regex(options: Options) -> str:
     """The options for a server that has no constraint of its own for them."""
     return f"({'|'.join(map(exactly, options.texts))})" + "?" * options.may_end

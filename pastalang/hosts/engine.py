@@ -4,7 +4,8 @@
     engine.run("coffee.pasta", title="Norvika Coffee, Dark Roast, 12 oz")
 
 A server that takes raw prompts (vLLM, SGLang, llama.cpp) is asked for each value alone, all that can begin at the same
-time. A server that takes chats only is asked for the whole answer.
+time; where its tokenizer is at hand, every token is checked (`token_run`). A server that takes chats only is asked for
+the whole answer.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from pastalang.hosts.checks import check_plan, check_whole, whole_sampling
 from pastalang.hosts.errors import Unsupported
 from pastalang.hosts.many import Window, aoutcomes, outcomes
 from pastalang.hosts.servers import SERVERS, Kind, Server
+from pastalang.hosts.token_run import KnownTokens, TokenRun
 from pastalang.hosts.transport import Transport
 from pastalang.hosts.turns import Turns, roles_of
 from pastalang.hosts.whole import Chats
@@ -110,6 +112,7 @@ class RemoteEngine:
         self._server: Server | None = SERVERS[kind](transport, model) if kind.takes_raw_prompts else None
         self._counter = _counter_of(tokenizer)
         self._turns = None if self._server is None else Turns(self._server, tokenizer)
+        self._tokens = None if tokenizer is None or self._server is None else KnownTokens(tokenizer)
         self._chats = Chats(transport, model)
         self._plans = Plans()
         self._numbers = count(1)  # of runs
@@ -365,9 +368,11 @@ class RemoteEngine:
         turns = await self._turns.of(roles_of(call.plan))
         memory, replies, rounds = Memory(), [], 0
         while True:
-            run = PlanRun(
-                call.plan, values, server=self._server, turns=turns, sampling=call.sampling, seed=call.options.seed,
-                end=end, memory=memory, report=report,
+            known = None if self._tokens is None else self._tokens.bound(call.plan)
+            begin = partial(PlanRun, call.plan) if known is None else partial(TokenRun, known)
+            run: PlanRun = begin(
+                values, server=self._server, turns=turns, sampling=call.sampling, seed=call.options.seed, end=end,
+                memory=memory, report=report,
             )  # fmt: skip
             await run.run()
             replies += run.replies
@@ -381,7 +386,7 @@ class RemoteEngine:
             [(one.prompt_tokens, one.cached_tokens, one.tokens) for one in replies], waves=run.waves, rounds=rounds,
             seconds=time.monotonic() - started, mode="branches",
         )  # fmt: skip
-        return _finished(call, answers, is_stacked, usage, models, problems)
+        return _finished(call, answers, is_stacked, usage, models, problems, run.prompt)
 
     async def _in_whole(
         self, call: _Call, values: Mapping[str, Any], started: float, end: float | None,
@@ -399,7 +404,7 @@ class RemoteEngine:
             rounds=found.requests - 1, seconds=time.monotonic() - started, mode="whole", requests=found.requests,
         )  # fmt: skip
         problems = [_problem(one) for one in found.objections]
-        return _finished(call, (found.answer,), False, usage, [found.model], problems)
+        return _finished(call, (found.answer,), False, usage, [found.model], problems, found.prompt)
 
 
 def _warned(event: Event) -> Event:
@@ -467,13 +472,14 @@ def _problem(objection: Objection, fields: Sequence[FieldResult] = (), document:
 
 
 def _finished(
-    call: _Call, answers: tuple[Answer, ...], is_stacked: bool, usage: Usage, models: list[Any], problems: list[Problem]
-) -> Result[Any]:
+    call: _Call, answers: tuple[Answer, ...], is_stacked: bool, usage: Usage, models: list[Any],
+    problems: list[Problem], prompt: str,
+) -> Result[Any]:  # fmt: skip
     """Raises `Invalid` if a validator still objects, and `Truncated` if a value was cut that must not be."""
     if call.policy is not None and call.policy.model is not None and not problems:
         answers = tuple(replace(one, value=model) for one, model in zip(answers, models, strict=True))
     answers = tuple(as_callers_see_it(one, call.plan) for one in answers)
-    result = Result(answers, is_stacked, usage, Trace(0, (), (), (), ()), tuple(problems))
+    result = Result(answers, is_stacked, usage, Trace(0, (), (), (), ()), tuple(problems), prompt)
     if problems and call.policy is not None and not call.policy.keep_invalid:
         raise Invalid(tuple(problems), plan=call.plan, result=result)
     if refused := [one for one in result.truncations if one.became == "raise"]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 AnyEngine: TypeAlias = "Engine | RemoteEngine"
 KEY_VARIABLE: Final = "PASTALANG_API_KEY"
+TOKENIZER_VARIABLE: Final = "PASTALANG_TOKENIZER"
 IN_FLIGHT: Final = 32  # requests
 _OF_A_DOCUMENT: Final = 4  # requests at the same time, where many documents are in flight
 _MANY_RETRIES: Final = 12  # outlast a server that starts again and reads its weights: some four minutes
@@ -121,10 +122,11 @@ def connect(
 
     `kind` is "vllm", "sglang", "llama.cpp" or "openai"; "auto" asks the server. `model` may follow the address after a
     `#`; without one, the first model of the server is taken. `api_key` is what the server asks for, by default that of
-    the environment variable `PASTALANG_API_KEY`. `tokenizer` is one of `transformers`, or its name or folder, for
-    servers that do not show their chat template. `timeout` is for one request, `deadline` for a run with all its
-    retries (seconds), `in_flight` how many requests are open at the same time. `on_request` is called with each run
-    that has ended, as by `Engine.load`. Raises `HostError`.
+    the environment variable `PASTALANG_API_KEY`. `tokenizer` is that of the server's model: one of `transformers`, or
+    its name, folder or GGUF file, by default what `PASTALANG_TOKENIZER` names. With it, every token is checked here,
+    and values are those of a model in this process; SGLang needs it, as it shows no chat template. `timeout` is for one
+    request, `deadline` for a run with all its retries (seconds), `in_flight` how many requests are open at the same
+    time. `on_request` is called with each run that has ended, as by `Engine.load`. Raises `HostError`.
     """
     from pastalang.hosts.servers import Kind
     from pastalang.hosts.transport import Patience
@@ -162,7 +164,8 @@ def _engine_at(
             wait_for(asked.close())
             raise
         chosen = found if kind == "auto" else chosen
-    if isinstance(tokenizer, str):
+    tokenizer = (os.environ.get(TOKENIZER_VARIABLE) or None) if tokenizer is None else tokenizer
+    if isinstance(tokenizer, str | Path):
         from pastalang.runtime.models.loading import load_tokenizer
 
         tokenizer = load_tokenizer(tokenizer)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from pastalang.hosts.constraints import (
     Constraint,
@@ -45,20 +45,43 @@ class Kind(Enum):
         return self is not Kind.OPENAI
 
 
+Tokens: TypeAlias = tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One value: the text before it, what it has to be, and how it is drawn."""
+    """One value, or its next tokens: what stands before it, what it has to be, and how it is drawn.
 
-    prompt: str
-    constraint: Constraint
+    `likeliest` is how many tokens of the highest probability are wanted at each place. `among` are the tokens that one
+    token is drawn from, as far as the server can be told, and `never` those that it is not.
+    """
+
+    prompt: str | Tokens
+    constraint: Constraint | None
     max_tokens: int
     sampling: Sampling
     seed: int
+    likeliest: int = 0
+    among: Tokens = ()
+    never: Tokens = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A token that a server has written, and the likeliest tokens at its place, the most probable one first, each with
+    its log-probability. They are those of the model: no constraint was applied to them."""
+
+    token: int
+    log_probability: float
+    likeliest: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`log_probability` is None where the server gives none. `was_cut`: the limit has ended the text."""
+    """`log_probability` is None where the server gives none. `was_cut`: the limit has ended the text.
+
+    `drawn` are its tokens, where `Ask.likeliest` asks for them.
+    """
 
     text: str
     tokens: int
@@ -66,12 +89,14 @@ class Reply:
     was_cut: bool
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    drawn: tuple[Drawn, ...] = ()
 
 
 class Server(ABC):
     """One kind of server that takes raw prompts."""
 
     path: ClassVar[str]
+    likeliest: ClassVar[int] = 16  # tokens that are asked for at each place
 
     def __init__(self, transport: Transport, model: str) -> None:
         self.transport = transport
@@ -85,6 +110,10 @@ class Server(ABC):
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
             shown = json.dumps(answer, ensure_ascii=False)[:200]
             raise HostError(f"{self.transport.url}{self.path} answered in an unknown shape: {shown}") from problem
+
+    def widths(self, vocabulary: int) -> tuple[int, ...]:
+        """How many of the likeliest tokens to ask for where one of them has to fit: one number after the other."""
+        return (self.likeliest,)
 
     @abstractmethod
     def body(self, ask: Ask) -> dict[str, Any]:
@@ -105,10 +134,14 @@ class Vllm(Server):
     def body(self, ask: Ask) -> dict[str, Any]:
         constraint = ask.constraint
         body: dict[str, Any] = {
-            "model": self.model, "prompt": ask.prompt, "max_tokens": ask.max_tokens, "seed": ask.seed,
-            "temperature": ask.sampling.temperature or 0.0, "logprobs": 0, "add_special_tokens": False,
+            "model": self.model, "prompt": _sent(ask.prompt), "max_tokens": ask.max_tokens, "seed": ask.seed,
+            "temperature": ask.sampling.temperature or 0.0, "logprobs": ask.likeliest, "add_special_tokens": False,
             **_given(ask.sampling, "top_p", "top_k", "min_p", "repetition_penalty"),
         }  # fmt: skip
+        if ask.likeliest:
+            body["return_tokens_as_token_ids"] = True
+        if ask.among:
+            body["allowed_token_ids"] = list(ask.among)
         match constraint:
             case Schema(text=text):
                 body["structured_outputs"] = {"json": json.loads(text)}
@@ -131,7 +164,7 @@ class Vllm(Server):
         return Reply(
             choice["text"], int(usage.get("completion_tokens", len(scores or ()))), _sum(scores),
             choice["finish_reason"] == "length", int(usage.get("prompt_tokens", 0)),
-            int(details.get("cached_tokens") or 0),
+            int(details.get("cached_tokens") or 0), _vllm_tokens(choice.get("logprobs") or {}),
         )  # fmt: skip
 
     async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
@@ -162,7 +195,13 @@ class Sglang(Server):
                     parameters["regex"] = pattern
         if ask.sampling.temperature:
             parameters["sampling_seed"] = ask.seed
-        return {"text": ask.prompt, "sampling_params": parameters, "return_logprob": True}
+        prompt = {"text": ask.prompt} if isinstance(ask.prompt, str) else {"input_ids": list(ask.prompt)}
+        body = {**prompt, "sampling_params": parameters, "return_logprob": True}
+        if ask.likeliest:
+            body["top_logprobs_num"] = ask.likeliest
+        if ask.among:
+            body["token_ids_logprob"] = list(ask.among)
+        return body
 
     def reply(self, answer: Any) -> Reply:
         about = answer["meta_info"]
@@ -170,12 +209,13 @@ class Sglang(Server):
         return Reply(
             answer["text"], int(about["completion_tokens"]), _sum(scores),
             (about.get("finish_reason") or {}).get("type") == "length", int(about.get("prompt_tokens", 0)),
-            int(about.get("cached_tokens") or 0),
+            int(about.get("cached_tokens") or 0), _sglang_tokens(about),
         )  # fmt: skip
 
     async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
         raise Unsupported(
-            "SGLang does not show its chat template: pass `tokenizer=`, the name or the folder of the model's tokenizer"
+            "SGLang does not show its chat template: pass `tokenizer=`, the name or the folder of the model's "
+            "tokenizer, or set PASTALANG_TOKENIZER"
         )
 
 
@@ -184,10 +224,14 @@ class LlamaCpp(Server):
 
     def body(self, ask: Ask) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "prompt": ask.prompt, "n_predict": ask.max_tokens, "temperature": ask.sampling.temperature or 0.0,
-            "seed": ask.seed, "cache_prompt": True, "n_probs": 1,
+            "prompt": _sent(ask.prompt), "n_predict": ask.max_tokens, "temperature": ask.sampling.temperature or 0.0,
+            "seed": ask.seed, "cache_prompt": True, "n_probs": ask.likeliest or 1,
             **_given(ask.sampling, "top_p", "top_k", "min_p"),
         }  # fmt: skip
+        if ask.likeliest:
+            body["return_tokens"] = True
+        if ask.never:
+            body["logit_bias"] = [[token, False] for token in ask.never]
         if ask.sampling.repetition_penalty is not None:
             body["repeat_penalty"] = ask.sampling.repetition_penalty
         match ask.constraint:
@@ -208,8 +252,11 @@ class LlamaCpp(Server):
         return Reply(
             answer["content"], int(answer["tokens_predicted"]), _sum(scores or None),
             answer.get("stop_type") == "limit", int(answer.get("tokens_evaluated", 0)),
-            int(answer.get("tokens_cached") or 0),
+            int(answer.get("tokens_cached") or 0), _llama_tokens(answer),
         )  # fmt: skip
+
+    def widths(self, vocabulary: int) -> tuple[int, ...]:
+        return (_WIDE, vocabulary)
 
     async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
         found = await self.transport.post("/apply-template", {"messages": list(messages)})
@@ -229,6 +276,56 @@ async def models_at(transport: Transport, patience: Patience) -> tuple[Kind, lis
         raise HostError(f"{transport.url}/v1/models lists no model") from None
     words = {"vllm": Kind.VLLM, "sglang": Kind.SGLANG, "llamacpp": Kind.LLAMA_CPP}
     return words.get(owner, Kind.OPENAI), names
+
+
+_WIDE: Final = 1_000  # tokens: one that fits is nearly always among so many
+_BY_ID: Final = "token_id:"
+
+
+def _sent(prompt: str | Tokens) -> str | list[int]:
+    return prompt if isinstance(prompt, str) else list(prompt)
+
+
+def _vllm_tokens(about: Mapping[str, Any]) -> tuple[Drawn, ...]:
+    """The tokens are `token_id:5`, and the likeliest ones are in no order. None of it is there if it was not asked."""
+    texts, scores = about.get("tokens") or (), about.get("token_logprobs") or ()
+    if not about.get("top_logprobs") or not all(str(text).startswith(_BY_ID) for text in texts):
+        return ()
+    found = []
+    for text, score, others in zip(texts, scores, about.get("top_logprobs") or (), strict=True):
+        pairs = [(_id_of(other), float(one)) for other, one in (others or {}).items()]
+        found.append(Drawn(_id_of(text), score or 0.0, tuple(sorted(pairs, key=lambda pair: -pair[1]))))
+    return tuple(found)
+
+
+def _id_of(text: str) -> int:
+    return int(text.removeprefix(_BY_ID))
+
+
+def _sglang_tokens(about: Mapping[str, Any]) -> tuple[Drawn, ...]:
+    """Each token is its log-probability, its number and its text. Where some tokens were asked for, theirs come too."""
+    drawn, likeliest = about.get("output_token_logprobs") or (), about.get("output_top_logprobs") or ()
+    among = about.get("output_token_ids_logprobs") or [None] * len(drawn)
+    found = []
+    for (score, token, *_), top, some in zip(drawn, likeliest, among, strict=False):
+        pairs = {int(one[1]): float(one[0]) for one in (*(top or ()), *(some or ()))}
+        ordered = sorted(pairs.items(), key=lambda pair: -pair[1])
+        found.append(Drawn(int(token), float(score), tuple(ordered)))
+    return tuple(found)
+
+
+def _llama_tokens(answer: Mapping[str, Any]) -> tuple[Drawn, ...]:
+    """A token that ends inside of a character has no probabilities, nor has a text that ends the value."""
+    scored = list(answer.get("completion_probabilities") or ())
+    found = []
+    for token in answer.get("tokens") or ():
+        if scored and scored[0].get("id") == token:
+            one = scored.pop(0)
+            pairs = [(int(other["id"]), float(other["logprob"])) for other in one.get("top_logprobs") or ()]
+            found.append(Drawn(token, float(one["logprob"]), tuple(pairs)))
+        else:
+            found.append(Drawn(int(token), 0.0))
+    return tuple(found)
 
 
 def _given(sampling: Sampling, *names: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""The text that a branch sees, kept as the pieces of the branches that wrote it."""
+"""The text that a branch sees, kept as the pieces of the branches that wrote it, each with its tokens if these are
+known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 
@@ -11,10 +12,12 @@ class Page:
     """The text that one instance of a branch has written, as far as it is."""
 
     pieces: list[str] = field(default_factory=list)
+    tokens: list[tuple[int, ...]] = field(default_factory=list)  # of each piece
 
-    def write(self, text: str) -> None:
-        if text:
+    def write(self, text: str, tokens: tuple[int, ...] = ()) -> None:
+        if text or tokens:
             self.pieces.append(text)
+            self.tokens.append(tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,19 @@ class TextPath:
 
     @property
     def text(self) -> str:
+        return "".join(piece for page, start, end in self._seen() for piece in page.pieces[start:end])
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(token for page, start, end in self._seen() for one in page.tokens[start:end] for token in one)
+
+    def _seen(self) -> Iterator[tuple[Page, int, int]]:
+        """The pieces of each page that are read, each of them once."""
         known: dict[Page, int] = {}
-        parts: list[str] = []
         for one in self.stretches:
             start = known.get(one.page, 0)
-            parts += one.page.pieces[start : one.length]
+            yield one.page, start, one.length
             known[one.page] = max(start, one.length)
-        return "".join(parts)
 
     def fork(self) -> TextPath:
         """The path of a branch that begins here."""

@@ -30,7 +30,10 @@ ATTEMPTS: Final = 3
 
 @dataclass(slots=True)
 class WholeAnswer:
-    """An answer that fits its type, and what it took. `model` is the validated value, or `objections` says why not."""
+    """An answer that fits its type, and what it took. `model` is the validated value, or `objections` says why not.
+
+    `prompt` are the messages: which words the server writes around them is not known.
+    """
 
     answer: Answer
     model: Any
@@ -39,6 +42,7 @@ class WholeAnswer:
     prompt_tokens: int
     written_tokens: int
     cached_tokens: int
+    prompt: str
 
 
 def messages_of(plan: Plan, values: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -102,7 +106,8 @@ class Chats:
         text = without_cuts(text, absent_in(text, output, types))
         exact = without_absent(output, reading.value, types)
         answer = Answer(to_python(output, reading.value, types), text, (), exact=exact)
-        return WholeAnswer(answer, model, objections, chat.requests, chat.prompt, chat.written, chat.cached)
+        asked = "\n\n".join(one["content"] for one in chat.messages)
+        return WholeAnswer(answer, model, objections, chat.requests, chat.prompt, chat.written, chat.cached, asked)
 
 
 @dataclass(frozen=True, slots=True)

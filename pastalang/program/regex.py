@@ -157,6 +157,51 @@ def spell(node: Node) -> str:
             return single + _spell_count(minimum, maximum)
 
 
+def after(node: Node, text: str) -> Node | None:
+    """What may follow the text; None if nothing that matches begins with it."""
+    for character in text:
+        found = _after(node, ord(character))
+        if found is None:
+            return None
+        node = found
+    return node
+
+
+def _after(node: Node, code: int) -> Node | None:
+    match node:
+        case Chars(ranges):
+            return Sequence(()) if any(low <= code <= high for low, high in ranges) else None
+        case Sequence(items):
+            ways = []
+            for number, item in enumerate(items):
+                if (rest := _after(item, code)) is not None:
+                    ways.append(_in_a_row(rest, *items[number + 1 :]))
+                if not _may_be_empty(item):
+                    break
+            return _one_of(ways)
+        case Choice(arms):
+            return _one_of([rest for arm in arms if (rest := _after(arm, code)) is not None])
+        case Repetition(item, minimum, maximum):
+            rest = None if maximum == 0 else _after(item, code)
+            more = Repetition(item, max(0, minimum - 1), None if maximum is None else maximum - 1)
+            return None if rest is None else _in_a_row(rest, more)
+
+
+def _may_be_empty(node: Node) -> bool:
+    found = lengths(node)
+    return found is not None and found.shortest == 0
+
+
+def _in_a_row(*nodes: Node) -> Node:
+    items = tuple(one for node in nodes for one in (node.items if isinstance(node, Sequence) else (node,)))
+    return items[0] if len(items) == 1 else Sequence(items)
+
+
+def _one_of(ways: list[Node]) -> Node | None:
+    different = tuple(dict.fromkeys(ways))
+    return Choice(different) if len(different) > 1 else next(iter(different), None)
+
+
 # ── lengths ──────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -102,12 +103,15 @@ class StandIn:
     failed: int = 0
     keys: list[str | None] = field(default_factory=list)  # that requests came with
     key: str | None = None  # that it asks for
+    knows_tokens: bool = False  # its answers are texts, which it says no tokens of
 
     def connect(self, **options: Any) -> pastalang.RemoteEngine:
         options = {"retries": 8, **options}
         if self.kind == "sglang":  # which does not show its chat template
-            options["tokenizer"] = byte_tokenizer(chat_template=TEMPLATE)
+            options.setdefault("tokenizer", byte_tokenizer(chat_template=TEMPLATE))
         engine = pastalang.connect("http://host:8000/v1#m", transport=httpx.MockTransport(self.handle), **options)
+        if not self.knows_tokens:
+            engine._tokens = None
         engine._transport.patience = type(engine._transport.patience)(
             timeout=5, deadline=options.get("deadline"), retries=options["retries"], wait=0.001, longest_wait=0.002
         )
@@ -140,38 +144,21 @@ class StandIn:
         return httpx.Response(200, json=self._reply(path, body))
 
     def _reply(self, path: str, body: Any) -> Any:
-        match path:
-            case "/v1/completions":
-                text = self._text(body["prompt"], body.get("structured_outputs"))
-                return {
-                    "choices": [
-                        {"text": text, "finish_reason": "stop", "logprobs": {"token_logprobs": [self.log_probability]}}
-                    ],
-                    "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": 1},
-                }
-            case "/generate":
-                parameters = body["sampling_params"]
-                schema = parameters.get("json_schema")
-                constraint = {"json": json.loads(schema)} if schema else {"regex": parameters.get("regex")}
-                text = self._text(body["text"], constraint if any(constraint.values()) else None)
-                about = {"finish_reason": {"type": "stop"}, "prompt_tokens": 1, "completion_tokens": 1}
-                return {
-                    "text": text,
-                    "meta_info": {**about, "output_token_logprobs": [[self.log_probability, 5, None]]},
-                }
-            case "/completion":
-                schema = body.get("json_schema")
-                text = self._text(body["prompt"], {"json": schema} if schema else _options_of(body.get("grammar")))
-                scores = [{"logprob": self.log_probability}]
-                return {"content": text, "stop_type": "eos", "tokens_predicted": 1, "completion_probabilities": scores}
-            case "/v1/chat/completions":
-                schema = body["response_format"]["json_schema"]["schema"]
-                text = self._text(json.dumps(body["messages"]), {"json": schema})
-                return {
-                    "choices": [{"message": {"content": text}}],
-                    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
-                }
-        raise AssertionError(path)
+        match body:
+            case {"messages": messages, "response_format": {"json_schema": {"schema": schema}}}:
+                text = self._text(json.dumps(messages), {"json": schema})
+                usage = {"prompt_tokens": 3, "completion_tokens": 2}
+                return {"choices": [{"message": {"content": text}}], "usage": usage}
+            case {"sampling_params": {"json_schema": schema}}:
+                constraint: Any = {"json": json.loads(schema)}
+            case {"sampling_params": {"regex": regex}}:
+                constraint = {"regex": regex}
+            case {"json_schema": schema}:
+                constraint = {"json": schema}
+            case _:
+                constraint = body.get("structured_outputs") or _options_of(body.get("grammar"))
+        text = self._text(body["text"] if "text" in body else body["prompt"], constraint)
+        return shaped(path, text, [(5, self.log_probability, [])], len(body.get("prompt", "x")))
 
     def _text(self, prompt: str, constraint: Any) -> str:
         self.asked.append(prompt)
@@ -246,3 +233,80 @@ def faults(seed: int, count: int) -> Iterator[Any]:
         lambda: httpx.Response(200, text='{"choices": [{"te'),
     ]
     return iter([chance.choice(kinds)() if chance.random() < 0.4 else None for _ in range(count)])
+
+
+@dataclass
+class ModelHost(StandIn):
+    """A server with a model: `score` gives the logits behind tokens.
+
+    It writes at most `ahead` tokens, looks at no constraint, and says what was likeliest as servers of its kind do.
+    """
+
+    score: Callable[[tuple[int, ...]], Any] = field(default=lambda tokens: [0.0])
+    words: Any = ()
+    ahead: int = 2
+    knows_tokens: bool = True
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return byte_tokenizer(words=self.words, chat_template=TEMPLATE)
+
+    @property
+    def end(self) -> int:
+        """The token that ends the model's turn."""
+        return int(self.tokenizer.eos_token_id)
+
+    def connect(self, **options: Any) -> pastalang.RemoteEngine:
+        return super().connect(tokenizer=self.tokenizer, **options)
+
+    def _reply(self, path: str, body: Any) -> Any:
+        parameters = body.get("sampling_params", body)
+        prompt = body["input_ids"] if "input_ids" in body else body["prompt"]
+        most = next(parameters[name] for name in ("max_tokens", "max_new_tokens", "n_predict") if name in parameters)
+        width = next(body[name] for name in ("logprobs", "top_logprobs_num", "n_probs") if name in body)
+        never, places = {token for token, _ in body.get("logit_bias", ())}, []
+        while len(places) < min(most, self.ahead) and not (places and places[-1][0] == self.end):
+            scores = list(self.score((*prompt, *(token for token, _, _ in places))))
+            among = [one for one in body.get("allowed_token_ids", range(len(scores))) if one not in never]
+            best = sorted(range(len(scores)), key=lambda one: -scores[one])[:width]
+            token = max(among, key=scores.__getitem__)
+            places.append((token, scores[token], [(one, scores[one]) for one in best]))
+        self.answered.append(self.tokenizer.decode([token for token, _, _ in places if token != self.end]))
+        some = [(one, scores[one]) for one in body.get("token_ids_logprob", ())]
+        return shaped(path, self.answered[-1], places, len(prompt), some)
+
+
+def shaped(path: str, text: str, places: list[Any], prompt: int, some: Any = ()) -> Any:
+    """An answer as the servers document it. A place is a token, its log-probability and the likeliest tokens there."""
+    usage = {"prompt_tokens": prompt, "completion_tokens": len(places)}
+    match path:
+        case "/v1/completions":
+            about = {
+                "tokens": [f"token_id:{token}" for token, _, _ in places],
+                "token_logprobs": [score for _, score, _ in places],
+                "top_logprobs": [{f"token_id:{one}": score for one, score in sorted(top)} for _, _, top in places],
+            }
+            return {"choices": [{"text": text, "finish_reason": "stop", "logprobs": about}], "usage": usage}
+        case "/generate":
+            meta = {
+                **usage,
+                "finish_reason": {"type": "stop"},
+                "output_token_logprobs": [[score, token, None] for token, score, _ in places],
+                "output_top_logprobs": [[[score, one, None] for one, score in top] for _, _, top in places],
+            }
+            if some:
+                meta["output_token_ids_logprobs"] = [[[score, one, None] for one, score in some]]
+            return {"text": text, "meta_info": meta}
+        case "/completion":
+            scored = [
+                {"id": token, "logprob": score, "top_logprobs": [{"id": one, "logprob": its} for one, its in top]}
+                for token, score, top in places
+                if token not in HALVES
+            ]
+            tokens = [token for token, _, _ in places]
+            about = {"stop_type": "eos", "tokens_predicted": len(places), "completion_probabilities": scored}
+            return {"content": text, "tokens": tokens, **about}
+    raise AssertionError(path)
+
+
+HALVES = range(0x80, 0x100)  # bytes of a character: llama.cpp names nothing in their places

@@ -46,6 +46,7 @@ def test_a_value_sees_the_skeleton_up_to_its_key_and_what_it_waits_for(kind: str
     before = keys.removesuffix('"headline":')
     assert seen[3] == f'{PROMPT}{before} "text" "tv""headline":', "what it waits for stands before its key"
     assert (result.usage.mode, result.usage.requests, result.usage.critical_path) == ("branches", 4, 2)
+    assert result.prompt == PROMPT
     assert [round(one.confidence, 6) for one in result.fields] == [round(math.exp(-0.25), 6)] * 4
 
 
@@ -207,18 +208,6 @@ def test_a_value_that_never_fits_is_null_or_an_error_that_says_what_came() -> No
     host = StandIn(answer=lambda prompt, constraint: "{" if prompt.endswith('"brand":') else '"tv"')
     with pytest.raises(HostError, match=r"the server's 3 answers do not fit its type: .*'\{' \(in the field `brand`\)"):
         host.connect().run(PRODUCT, title="x")
-
-
-def test_a_string_that_its_limit_has_cut_is_closed_and_marked() -> None:
-    class Cut(StandIn):
-        def _reply(self, path: str, body: Any) -> Any:
-            reply = super()._reply(path, body)
-            if body["prompt"].endswith('"brand":'):
-                reply["choices"][0] |= {"text": '"a long na\\', "finish_reason": "length"}
-            return reply
-
-    result = Cut().connect().run(PRODUCT, title="x")
-    assert result.value["brand"] == "a long na" and [one.where for one in result.truncations] == ["brand"]
 
 
 class Product(BaseModel):

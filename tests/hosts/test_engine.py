@@ -24,7 +24,7 @@ class Cut(StandIn):
     def _reply(self, path: str, body: Any) -> Any:
         reply = super()._reply(path, body)
         if body["prompt"].endswith('"brand":'):
-            reply["choices"][0] |= {"text": ' "a long na', "finish_reason": "length"}
+            reply["choices"][0] |= {"text": ' "a long na\\', "finish_reason": "length"}
         return reply
 
 

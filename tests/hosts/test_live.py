@@ -2,13 +2,10 @@
 
     PASTALANG_LLAMA_SERVER="path/to/llama-server path/to/model-f32.gguf"   where the last of them is
 
-Where our own server draws greedily from the same weights in float32, its values are those of this process with values
-placed densely. The programs are those of the corpus and the examples whose answers a server can be asked for.
-
-llama.cpp's server is asked for the 22 of 49 whose values it was measured to write alike. Of the others, most are cut
-at their limit in this process, which leaves room for the quote at the end, where the server may write a token more. It
-also ends a value with a quote alone or with the turn, where a token that goes on (`",`) may end it in this process.
-Three end with an error, two of them because a quotation is only checked afterwards.
+Where our own server, or llama.cpp's, draws greedily from the same weights in float32, its values are those of this
+process with values placed densely. The programs are those of the corpus and the examples whose answers a server can be
+asked for. Two of them are left out for llama.cpp: they have a value that sees two others which do not see each other.
+Those two stand at the same positions in this process, and one behind the other in the prompt of a server.
 """
 
 from __future__ import annotations
@@ -46,14 +43,12 @@ no-line-end-at-the-end-of-the-file numbers-as-written object-or-null object-with
 quoted-keys recursive-type sequential-group smallest-program spread tabs-for-indentation tuples
 union-over-several-lines unions-of-types very-long-field 07-log-triage
 """
-_ALIKE = """
-answer-without-the-word-text async-block backslashes-in-text blank-lines-in-text chat-history
-described-types-and-fields doubled-braces emoji-and-right-to-left-marks-in-strings empty-object escapes-in-strings
-formatting-switched-off hole-in-running-text hole-with-several-stops json-answer-of-a-named-type
-literals-of-every-kind named-types numbers-as-written object-or-null patterns text-on-one-line
-union-over-several-lines very-long-field
+_TEXTS = """
+answer-without-the-word-text async-block backslashes-in-text blank-lines-in-text doubled-braces fork-tree
+hole-in-running-text hole-with-several-stops text-on-one-line
 """
-SAME, ALIKE = _SAME.split(), _ALIKE.split()
+SAME = _SAME.split()
+ALIKE = [name for name in (*SAME, *_TEXTS.split()) if name != "07-log-triage"]
 
 
 def program_and_inputs(name: str) -> tuple[Any, dict[str, Any]]:
@@ -143,8 +138,8 @@ def test_llama_cpp_gives_the_values_of_this_process() -> None:
     local = pastalang.Engine.load(named[1], dtype="float32", placement="dense")
     differing = []
     with (
-        started(named[0], "--model", named[1], "--parallel", "4", "--ctx-size", "16384") as address,
-        pastalang.connect(address) as engine,
+        started(named[0], "--model", named[1], "--parallel", "4", "--ctx-size", "16384", "--threads", "1") as address,
+        pastalang.connect(address, tokenizer=named[1]) as engine,
     ):
         assert engine.kind.value == "llama.cpp"
         for name in ALIKE:

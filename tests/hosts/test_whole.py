@@ -21,6 +21,7 @@ def test_one_request_has_the_schema_and_the_messages() -> None:
     assert list(body["response_format"]["json_schema"]["schema"]["properties"]) == ["brand", "kind", "size", "headline"]
     assert result.value == {"brand": "text", "kind": "tv", "size": 0, "headline": "text"}
     assert (result.usage.mode, result.usage.requests) == ("whole", 1)
+    assert result.prompt == "Sharp"
 
 
 def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
