@@ -103,22 +103,6 @@ def test_branches_of_a_text_do_not_see_one_another_until_they_are_joined() -> No
     assert all(body["stop"] == ["\n"] for body in host.bodies)
 
 
-def test_a_list_goes_on_until_the_model_stops_it_and_its_fields_are_asked_for_together() -> None:
-    program = pastalang.compile(
-        'template bill(text: text)\nuser """{text}"""\n'
-        "assistant json {\n  lines: [{ item: string(max=9), price: integer(0..9) }](1..3)\n}\n"
-    )
-    rounds = iter([0, 1])
-
-    def answer(prompt: str, constraint: Any) -> str:
-        if constraint and "choice" in constraint:
-            return str(constraint["choice"][next(rounds)])
-        return "5" if "json" in constraint else ' "x"'
-
-    result = StandIn(answer=answer).connect().run(program, text="t")
-    assert result.value == {"lines": [{"item": "x", "price": 5}] * 2}
-
-
 SPACED = pastalang.compile('''
 template spaced(note: text)
 
