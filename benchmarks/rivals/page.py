@@ -372,5 +372,6 @@ def _rewrapped(block: str) -> str:
         return fill(block, LINE, break_long_words=False, break_on_hyphens=False)
     items = re.split(r"\n(?=- )", block)
     return "\n".join(
-        fill(one, LINE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for one in items
+        fill(" ".join(one.split()), LINE, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for one in items
     )
