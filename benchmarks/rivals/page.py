@@ -21,6 +21,7 @@ from benchmarks.rivals.tasks import TASKS
 ROOT: Final = Path(__file__).parents[2]
 RECORD: Final = ROOT / "benchmarks" / "results" / "speed.json"
 IMAGES: Final = "images"
+_MUCH_LESS: Final = 0.6  # of the tokens of PastaLang
 LINE: Final = 120
 PICTURED: Final = ("A", "C")
 JsonObject = dict[str, Any]
@@ -120,12 +121,32 @@ class Page:
             if ours is None:
                 continue
             cells = [self._gain_cell(key, side) for side in sides]
-            rows.append(f"| {_lower(TASKS[key].title)} | {ours.value:.2f} s | {' | '.join(cells)} |")
+            length = f" ({_median(self._rows[key, STRICT], 'tokens')} tokens)" if self._shorter(key) else ""
+            rows.append(f"| {_lower(TASKS[key].title)} | {ours.value:.2f} s{length} | {' | '.join(cells)} |")
         return "\n".join(rows)
 
     def _gain_cell(self, task: str, side: str) -> str:
         seconds, ratio = self.seconds(task, side), self.ratio(task, side)
-        return "" if seconds is None or ratio is None else f"{seconds.value:.2f} s, {ratio.value:.1f}×"
+        if seconds is None or ratio is None:
+            return ""
+        length = f" ({_median(self._rows[task, side], 'tokens')} tokens)" if side in self._shorter(task) else ""
+        return f"{seconds.value:.2f} s, {ratio.value:.1f}×{length}"
+
+    def _shorter(self, task: str) -> list[str]:
+        """The sides that wrote much less than PastaLang, which writes no keys."""
+        tokens = {side: float(_median(rows, "tokens") or 0) for (key, side), rows in self._rows.items() if key == task}
+        ours = tokens.get(STRICT, 0)
+        return [side for side in ENTRIES if 0 < tokens.get(side, 0) < _MUCH_LESS * ours]
+
+    def _lengths(self, task: str) -> str:
+        shorter = self._shorter(task)
+        if not shorter:
+            return ""
+        names = " and ".join(self.name(side) for side in shorter)
+        return (
+            "\n\nLengths are limited in characters, and the bare model fills them with different texts: "
+            f"{names} took far fewer tokens than PastaLang, so compare seconds for a token."
+        )
 
     def _is_measured(self, side: str) -> bool:
         return any(key == side for _, key in self._rows)
@@ -147,7 +168,13 @@ class Page:
             "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
             *(self._task_row(key, side) for side in sorted(sides, key=lambda side: self._value(key, side))),
         ]  # fmt: skip
-        return f"## {key}: {_lower(TASKS[key].title)}\n\n" + "\n".join(rows) + picture + self._failures(key)
+        return (
+            f"## {key}: {_lower(TASKS[key].title)}\n\n"
+            + "\n".join(rows)
+            + picture
+            + self._lengths(key)
+            + self._failures(key)
+        )
 
     def _value(self, key: str, side: str) -> float:
         found = self.seconds(key, side)
