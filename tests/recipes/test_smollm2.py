@@ -152,8 +152,6 @@ def test_a_run_that_is_resumed_equals_an_unbroken_one_and_is_gone_on_with(
         for one, other in zip(whole.pairs[name], parts.pairs[name], strict=True)
     )
 
-    [run] = json.loads((tmp_path / "whole" / RUNS).read_text())
-    assert run["sizes"]["precision"] in ("float32", "mixed"), "what this processor is quick at"
     engine = Engine.load(base, adapter=tmp_path / "whole", cells=2048)
     assert engine.trained_for is not None and engine.trained_for.modes == tuple(Mode)
     make_adapter(

@@ -31,8 +31,9 @@ from pastalang.runtime.interrupts import hold_interrupts
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model, scripted_model
+from tests.properties.test_memory import FAN_OUT
 from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of
-from tests.runtime.test_engine import DOCUMENTS, FAN_OUT, PRODUCT, WARM, toy_engine
+from tests.runtime.test_engine import DOCUMENTS, PRODUCT, WARM, toy_engine
 
 SCHEDULER = str(Path(pastalang.__file__).parent / "runtime" / "scheduler")
 RECORD = pastalang.compile('''

@@ -23,8 +23,9 @@ from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from tests.oracle.toy_models import toy_model
 from tests.properties.schedules import FEW, MANY, SEEDS, WARM, outcome, plans
+from tests.properties.test_memory import FAN_OUT
 from tests.runtime.float64 import in_float64, wide_softmax
-from tests.runtime.test_engine import DOCUMENTS, FAN_OUT, PRODUCT
+from tests.runtime.test_engine import DOCUMENTS, PRODUCT
 
 ON_A_GPU = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 4 GiB")
 ON_A_CPU = RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 4096 bytes.")
