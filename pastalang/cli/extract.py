@@ -206,7 +206,7 @@ def extract_command(settings: ExtractSettings) -> None:
     task = _task(settings)
     work = _work(settings, task, chosen.name)
     if not settings.as_json:
-        show_notes(note_of(chosen), why_no_help(chosen.name, task.plan()))
+        show_notes(note_of(chosen), why_no_help(chosen.name, task.plan(), adapter_of(settings.adapter)))
     if settings.dry_run:
         _estimate(work, settings)
     elif settings.output is None:

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused, refused_for
-from pastalang.cli.models import CHATS_ONLY, chosen_model, open_engine, refuse_for_server, refuse_model
+from pastalang.cli.models import (
+    CHATS_ONLY,
+    chosen_model,
+    open_engine,
+    refuse_adapter,
+    refuse_for_server,
+    refuse_model,
+)
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
@@ -133,9 +140,10 @@ def run_command(settings: RunSettings) -> None:
         raise Refused("--timeline and --trace are about one run: pass one line of the inputs", EXIT_USAGE)
     every = read_all_inputs(plan, settings.input or [], settings.inputs) if is_many and settings.inputs else []
     given = {} if is_many else read_inputs(plan, settings.input or [], settings.inputs)
-    if not settings.as_json:
-        show_notes(note_of(chosen), why_no_help(chosen.name, plan))
     adapter = adapter_of(settings.adapter)
+    refuse_adapter(chosen.name, adapter)
+    if not settings.as_json:
+        show_notes(note_of(chosen), why_no_help(chosen.name, plan, adapter))
     engine = open_engine(
         chosen.name, device=settings.device, cells=settings.cells, adapter=adapter, api_key=settings.api_key
     )

@@ -114,6 +114,7 @@ def test_who_names_no_model_learns_which_one_answers(home: Path) -> None:
         ('template t(a: text)\nuser """{a}"""\nassistant text """{b: verbatim(a)}"""', None),
         ('template t(a: text)\nuser """{a}"""\nassistant text """{b: string}"""', "the answer is free text"),
         ('template t()\nuser """Hi."""\nassistant json { b: "x" | "y" }', "no message quotes an input"),
+        ('template t(a: text)\nuser """{a}"""\nassistant auto(apar, max=9)', "`--model smollm2 --adapter apar` was"),
     ],
 )
 def test_a_program_that_the_small_model_cannot_help_with_is_said_to_be_so(program: str, reason: str | None) -> None:
@@ -121,8 +122,8 @@ def test_a_program_that_the_small_model_cannot_help_with_is_said_to_be_so(progra
     plan = build_plan(compiled.only_template, compiled)
     said = why_no_help("pasta-mini", plan)
     assert said is None if reason is None else said is not None and reason in said
-    assert (why_no_help("smollm2", plan) is not None) == (reason == "the answer is free text")
-    assert why_no_help("acme/other", plan) is None
+    assert (why_no_help("smollm2", plan) is None) == (reason is None or "no message" in reason)
+    assert why_no_help("acme/other", plan) is None and (plan.auto is None or not why_no_help("smollm2", plan, "apar"))
 
 
 def test_a_revision_is_the_commit_of_the_hub_or_a_hash_of_the_folder(home: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.branches import Choose, Hole, InputText
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.hub import hub_cache, is_downloaded
 from pastalang.runtime.models.source import (
@@ -34,6 +35,7 @@ from pastalang.runtime.models.source import (
     is_address,
     shipped_folder,
 )
+from pastalang.runtime.models.training_note import read_note
 from pastalang.values.lengths import is_finite
 from pastalang.values.quotes import quotes
 
@@ -99,9 +101,9 @@ def note_of(chosen: Choice) -> str | None:
     return f"no model given; using {DEFAULT}, which {ABILITY}. Choose another with {_HOW} (see `pasta models`)"
 
 
-def why_no_help(model: str, plan: Plan) -> str | None:
+def why_no_help(model: str, plan: Plan, adapter: Adapter = OWN) -> str | None:
     """Why a model to try cannot help with the program; None for another model, and where it may."""
-    if model not in NAMES or plan.auto is not None:
+    if model not in NAMES:
         return None
     segments = [segment for _, _, segment in walk_plan(plan)]
     types = dict(plan.types)
@@ -109,6 +111,8 @@ def why_no_help(model: str, plan: Plan) -> str | None:
     if not reads and model == DEFAULT:
         return f"{DEFAULT} cannot help with this program: it {ABILITY}, and no message quotes an input"
     holes = [one for one in segments if isinstance(one, Hole)]
+    if policies := {one.auto for one in holes if one.auto is not None}:
+        return None if policies == {_threads_of(model, adapter)} else _no_threads(model, policies)
     if plan.output is not None or any(isinstance(one, Choose) for one in segments):
         return None
     if any(quotes(hole.type, types) or is_finite(hole.type, types) for hole in holes):
@@ -117,6 +121,22 @@ def why_no_help(model: str, plan: Plan) -> str | None:
         f"{model} cannot help with this program: it {ABILITY}, and the answer is free text, for which a model of a "
         "billion parameters or more is needed"
     )
+
+
+def _threads_of(model: str, adapter: Adapter) -> AutoPolicy | None:
+    """The tags that the weights were trained to write."""
+    folder = adapter_folder(model, adapter) or shipped_folder(model)
+    note = None if folder is None else read_note(folder)
+    return None if note is None else note.threads
+
+
+def _no_threads(model: str, policies: Collection[AutoPolicy]) -> str:
+    asked = " and ".join(sorted(f"auto({policy.value})" for policy in policies))
+    said = f"{model} cannot help with this program: it was not trained to open the threads of {asked}"
+    for other in adapters_of(SMOLLM2):
+        if policies == {_threads_of(SMOLLM2, other)}:
+            return f"{said}, as `--model {SMOLLM2} --adapter {other}` was"
+    return said
 
 
 def is_folder(model: str) -> bool:
