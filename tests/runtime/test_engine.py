@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import pastalang
 from pastalang import (
@@ -24,10 +23,9 @@ from pastalang import (
 )
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.fakes import FakeModel, hashed_model, uniform_model
+from pastalang.testing.fakes import hashed_model, uniform_model
 from tests.oracle.toy_models import Family, toy_model
 
 WARM = Sampling(temperature=1.0)
@@ -126,33 +124,12 @@ def test_a_kept_prompt_gives_the_same_answer_and_is_not_fed_again() -> None:
     engine.check_integrity()
 
 
-def test_a_kept_prompt_counts_as_repetition_like_one_that_is_fed() -> None:
-    penalty = Sampling(temperature=1.0, repetition_penalty=0.5)
-    kept, fed = (
-        engine.run(PRODUCT, {"title": "x"}, mode="sequential", sampling=penalty)
-        for engine in (fake_engine(), fake_engine(prefix_cells=0))
-    )
-    assert kept.text == fed.text
-
-
 def test_kept_prompts_never_take_more_than_their_share() -> None:
     engine = fake_engine(prefix_cells=50)
     for number in range(5):
         engine.run(PRODUCT, {"title": f"{number} is the title"})
         assert engine.scheduler.memory.cells.in_use == engine.scheduler.prefix.size <= 50
         engine.check_integrity()
-
-
-@pytest.mark.parametrize("events", [0, 1, 5, 20])
-def test_closing_a_stream_gives_everything_back(events: int) -> None:
-    engine = fake_engine(prefix_cells=0)
-    stream = engine.stream(PRODUCT, {"title": "x"}, sampling=WARM)
-    for _ in range(events):
-        next(stream)
-    stream.close()  # type: ignore[attr-defined]
-    engine.check_integrity()
-    if events:
-        assert engine.scheduler.memory.cells.in_use == 0 and engine.scheduler.is_idle
 
 
 def test_concurrent_runs_share_passes() -> None:
@@ -199,25 +176,16 @@ def test_one_token_is_one() -> None:
         engine.run(PRODUCT, {"title": "x"})
 
 
-def test_a_failing_model_gives_everything_back() -> None:
-    class Broken:
-        def __init__(self, inner: FakeModel) -> None:
-            self.inner, self.left = inner, 3
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.inner, name)
-
-        def forward(self, batch: StepBatch) -> torch.Tensor:
-            self.left -= 1
-            if self.left < 0:
-                raise KeyboardInterrupt
-            return self.inner.forward(batch)
-
-    engine = Engine(Broken(hashed_model(320)), byte_tokenizer(), prefix_cells=0)  # type: ignore[arg-type]
-    with pytest.raises(KeyboardInterrupt):
-        engine.run(PRODUCT, {"title": "x"}, sampling=WARM)
+@pytest.mark.parametrize("events", [0, 1, 5, 20])
+def test_closing_a_stream_gives_everything_back(events: int) -> None:
+    engine = fake_engine(prefix_cells=0)
+    stream = engine.stream(PRODUCT, {"title": "x"}, sampling=WARM)
+    for _ in range(events):
+        next(stream)
+    stream.close()  # type: ignore[attr-defined]
     engine.check_integrity()
-    assert engine.scheduler.memory.cells.in_use == 0
+    if events:
+        assert engine.scheduler.memory.cells.in_use == 0 and engine.scheduler.is_idle
 
 
 def test_a_trace_is_read_back_as_it_was() -> None:

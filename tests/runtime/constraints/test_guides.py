@@ -59,12 +59,6 @@ def test_a_token_that_crosses_the_seam_keeps_the_text_before_it() -> None:
     assert state.text == '"a"'
 
 
-def test_a_token_that_disagrees_with_what_follows_is_not_allowed() -> None:
-    state = start(t.String(), follow="\n}")
-    _write(state, '"a')
-    assert not allows(state.allowed(), _id('",'))
-
-
 def test_a_number_ends_where_the_text_that_follows_begins() -> None:
     state = start(t.Integer(), follow=",\n")
     _write(state, "12")
@@ -102,13 +96,6 @@ def test_no_token_is_spent_on_what_cannot_be_closed() -> None:
     assert {"a", " ", "12"} <= _texts(state)
 
 
-def test_control_tokens_are_never_allowed() -> None:
-    control = TOKENS.size - 1
-    assert TOKENS.text(control) is None
-    state = start(t.String(), form=Form.TEXT, follow="\n")
-    assert not allows(state.allowed(), control)
-
-
 def test_a_forbidden_text_is_never_completed() -> None:
     guide = compile_guide(t.String(), form=Form.TEXT, follow="", vocabulary=TOKENS, forbidden=("<sync/>",))
     state = guide.start(max_tokens=32)
@@ -125,38 +112,6 @@ def test_a_stop_text_of_several_tokens_is_removed() -> None:
 def test_what_is_forced_is_known_before_it_is_sampled() -> None:
     assert start(t.String()).forced() == (_id('"'),)
     assert start(t.Literal("4K")).forced() == tuple(map(_id, '"4K"'))
-
-
-def test_dates_exist() -> None:
-    state = start(t.Temporal(t.Moment.DATE))
-    _write(state, '"2023-02-2')
-    assert "9" not in _texts(state)
-    state = start(t.Temporal(t.Moment.DATE))
-    _write(state, '"2024-02-2')
-    assert "9" in _texts(state)
-
-
-@pytest.mark.parametrize(
-    ("type", "written", "refused"),
-    [
-        (t.Number(), "0", "0"),
-        (t.Integer(minimum=17, maximum=94), "9", "5"),
-        (t.Integer(), "-", "0"),
-        (t.Number(), "1", "e"),
-        (t.Integer(minimum=0), "", "-"),
-    ],
-)
-def test_no_digit_leads_out_of_the_bounds(type: t.Type, written: str, refused: str) -> None:
-    state = start(type, follow=",")
-    _write(state, written)
-    assert refused not in _texts(state)
-
-
-def test_options_with_a_common_beginning_are_all_reached() -> None:
-    for wanted in ("A", "AB", "ABBA"):
-        state = start(t.Union((t.Literal("A"), t.Literal("AB"), t.Literal("ABBA"))))
-        _write(state, f'"{wanted}"')
-        assert state.is_finished and state.text == f'"{wanted}"'
 
 
 def test_ten_thousand_options_are_all_there() -> None:
@@ -223,12 +178,6 @@ def test_a_map_whose_keys_are_all_taken_is_closed_however_much_room_is_left() ->
         assert len(allowed), state.text
         state.advance(int(allowed[0]))
     assert read(state.text, type, {}).fits and state.truncated, state.text
-
-
-def test_items_that_must_differ_are_closed_when_they_do_not() -> None:
-    state = start(t.Array(t.Integer(minimum=0, maximum=9), unique=True), limit=64)
-    _write(state, "[1, 1]")
-    assert state.is_finished and state.truncated and state.text != "[1, 1]"
 
 
 _PAIRS = t.Object((t.Field("plain", t.Array(t.Integer(minimum=0, maximum=9))), t.Field("unlike", DIGITS)))
@@ -306,20 +255,6 @@ def test_a_fraction_in_an_array_has_no_more_digits_than_a_double_tells_apart() -
     assert _texts(state) == {"]", ",", *"0123456789"}
     _write(state, "2")
     assert _texts(state) == {"]", ","}
-
-
-def test_an_array_of_at_most_one_item_is_closed_after_it() -> None:
-    state = start(t.Array(t.Integer(0, 9), max_items=1))
-    _write(state, "[1")
-    assert _texts(state) == {"]"}
-
-
-def test_a_cut_value_is_still_json() -> None:
-    state = start(t.Array(t.Array(t.String())), limit=9)
-    _write(state, '[["ab')
-    while not state.is_finished:
-        state.advance(int(tokens_of(state.allowed())[0]))
-    assert json.loads(state.text)[0][0].startswith("ab")
 
 
 def test_one_row_gives_the_shares_of_options() -> None:

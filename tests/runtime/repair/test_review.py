@@ -154,60 +154,6 @@ def test_who_waited_for_a_field_is_decoded_again_after_it() -> None:
     runner.check_integrity()
 
 
-def test_what_follows_in_a_sequential_group_is_decoded_again_and_what_precedes_is_not() -> None:
-    plain = engine().run(GROUP, {}, sampling=WARM)
-    first = plain.value["b"]
-    model = refusing("b", accepts=lambda value: value != first, a=1, c=1, d=1)
-    result = engine().run(GROUP, {}, sampling=WARM, model=model, repair=9)
-    assert redone(result, plain) == {"b", "c"}
-    assert result.value.a == plain.value["a"] and result.value.b != first
-
-
-def test_one_field_of_one_item_is_decoded_again_and_with_it_who_waited_for_it() -> None:
-    plain = engine().run(LINES, {}, sampling=WARM, seed=1)
-    bad = plain.value["lines"][1]["amount"]
-    assert [line["amount"] for line in plain.value["lines"]].count(bad) == 1
-
-    class Line(BaseModel):
-        name: str
-        amount: int
-        sum: int
-
-        @field_validator("amount")
-        @classmethod
-        def judge(cls, value: int) -> int:
-            assert value != bad, "wrong amount"
-            return value
-
-    class Model(BaseModel):
-        lines: list[Line]
-        total: int
-
-    result = engine().run(LINES, {}, sampling=WARM, seed=1, model=Model, repair=9)
-    again = {(field.path, field.items) for field in result.fields if field.attempts > 1}
-    assert again == {("lines[].amount", (1,)), ("lines[].sum", (1,)), ("total", ())}
-    assert result.value.lines[1].amount != bad
-
-
-def test_a_list_that_is_refused_as_a_whole_is_decoded_again_with_its_length() -> None:
-    plain = engine().run(LINES, {}, sampling=WARM)
-    length = len(plain.value["lines"])
-    model = refusing("lines", accepts=lambda value: len(value) != length, total=1)
-    result = engine().run(LINES, {}, sampling=WARM, model=model, repair=20)
-    assert len(result.value.lines) == 7 - length
-    assert json.loads(result.text) == result.value.model_dump()
-
-
-def test_an_object_that_was_left_out_can_be_asked_for() -> None:
-    asked = program("  price: { amount: integer(0..9), unit: string(max=3) } | null\n  other: integer(0..9)")
-    plain = engine().run(asked, {}, sampling=WARM)
-    wanted = plain.value["price"] is None
-    model = refusing("price", accepts=lambda value: (value is not None) == wanted, other=1)
-    result = engine().run(asked, {}, sampling=WARM, model=model, repair=20)
-    assert (result.value.price is not None) == wanted
-    assert result.value.other == plain.value["other"]
-
-
 @pytest.mark.parametrize("mode", Mode)
 def test_repairs_work_in_every_mode(mode: Mode) -> None:
     for asked in (MANY, WAITING, GROUP, LINES):
@@ -236,14 +182,6 @@ def test_a_batch_repairs_each_answer_as_it_would_be_alone() -> None:
     ]
     scarce.check_integrity()
     runner.check_integrity()
-
-
-def test_stacked_documents_are_repaired_one_by_one() -> None:
-    asked = pastalang.compile('template t(each x: text)\nsystem """\nGo.\n"""\nuser """\n{x}\n"""\nassistant json {\n a: integer(0..99)\n b: integer(0..9)\n}\n')  # fmt: skip  # noqa: E501
-    model = refusing("a", accepts=lambda value: value % 2 == 0, b=1)
-    stacked = engine().run(asked, {"x": list("abcd")}, sampling=WARM, model=model, repair=30)
-    alone = [engine().run(asked, {"x": [x]}, sampling=WARM, model=model, repair=30).value[0] for x in "abcd"]
-    assert stacked.value == [model.model_validate(one.model_dump()) for one in alone]
 
 
 def test_a_stream_says_what_is_void() -> None:
