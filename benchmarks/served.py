@@ -128,7 +128,7 @@ def page_of(sides: Sequence[Side], kinds: Sequence[str], clients: Sequence[int],
 |---|---:|---:|---:|
 {fits}
 
-`transformers serve` decodes by no schema. It is asked for the same JSON in words, for at most {MOST_TOKENS} tokens.
+`transformers serve` does not constrain decoding. Its prompt describes the same JSON, for at most {MOST_TOKENS} tokens.
 What stands around the object is forgiven, and nothing enforces what is in it.
 """
 

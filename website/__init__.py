@@ -1,1 +1,1 @@
-"""The site: what mkdocs has to be told beside the pages of docs/."""
+"""The site: what mkdocs needs beside the pages of docs/."""

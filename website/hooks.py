@@ -82,7 +82,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     text = SITE.with_links(page.file.src_uri, markdown)
     if page.file.src_uri == f"{DECISIONS}/README.md":
         text += _list_of_decisions()
-    text = re.sub(r"(?m)^(```\w+) .+$", r"\1", text)  # "```pasta fields": what the tests are told about a block
+    text = re.sub(r"(?m)^(```\w+) .+$", r"\1", text)  # "```pasta fields": a word for the tests about a block
     text = re.sub(r"(?m)^\|.*$", lambda row: _without_escapes(row[0]), text)
     return re.sub(r"(?m)^!\[[^\]]*\]\((\S+\.svg)\)$", lambda image: _inline(image, page.file.src_uri), text)
 

@@ -16,7 +16,7 @@ _SIDES: Final = "benchmarks.rivals.sides"
 @dataclass(frozen=True, slots=True)
 class Entry:
     """`tasks`: their keys. `every`: asked one document of so many, as sides of less weight are. `sizes`: how many
-    documents at once are tried in B. `is_free`: follows no schema, and is given a number of tokens to write."""
+    documents at once are tried in B."""
 
     key: str
     name: str
@@ -27,8 +27,6 @@ class Entry:
     every: int = 1
     sizes: tuple[int, ...] = ()
     is_ours: bool = False
-    is_free: bool = False
-    dtype: str = "float32"
 
     @property
     def where(self) -> str:
@@ -52,35 +50,32 @@ _SERVER = "llama-server"
 ENTRIES: Final = {
     entry.key: entry
     for entry in (
-        Entry(STRICT, "PastaLang", "ours:Ours", (*_ALL, "B"), sizes=(8, 16), is_ours=True),
+        Entry(STRICT, "PastaLang", "ours:Ours", (*_ALL, "B"), sizes=(4, 8), is_ours=True),
         Entry(DRAFTS, "PastaLang, `drafts=8`", "ours:Ours", ("A", "A=", "C", "D", "E"), {"drafts": 8}, is_ours=True),
-        Entry(HALF, "PastaLang, bfloat16", "ours:Ours", ("A", "C", "D"), {"dtype": "bfloat16"}, is_ours=True,
-              dtype="bfloat16"),
+        Entry(HALF, "PastaLang, bfloat16", "ours:Ours", ("A", "C", "D"), {"dtype": "bfloat16"}, is_ours=True),
         Entry("llama-q8", "llama.cpp server, Q8_0", "llama_server:LlamaServer", (*_ALL, "B"), {"gguf": Q8},
-              needs=(_SERVER, Q8), sizes=(4, 8), dtype="Q8_0"),
+              needs=(_SERVER, Q8), sizes=(4, 8)),
         Entry("llama-f32", "llama.cpp server, f32", "llama_server:LlamaServer", (*_ALL, "B"), {"gguf": F32},
               needs=(_SERVER, F32), sizes=(4, 8)),
         Entry("outlines", "outlines", "on_transformers:Outlines", ("A", "C")),
         Entry("guidance", "guidance", "on_transformers:Guidance", ("A", "C", "E")),
         Entry("xgrammar", "xgrammar, as a logits processor", "on_transformers:XGrammar", ("A", "A=", "C", "B", "E"),
               sizes=(8,)),
-        Entry("generate", "`generate`, no schema", "on_transformers:Generate", ("A", "A=", "C", "D"), is_free=True),
-        Entry("batched", "`generate` in batches, no schema", "on_transformers:Generate", ("B",), sizes=(8, 16),
-              is_free=True),
+        Entry("generate", "`generate`, no schema", "on_transformers:Generate", ("A", "A=", "C", "D")),
+        Entry("batched", "`generate` in batches, no schema", "on_transformers:Generate", ("B",), sizes=(8, 16)),
         Entry("lookup", "`generate` with prompt look-up, no schema", "on_transformers:Generate", ("A", "C"),
-              {"prompt_lookup_num_tokens": 8}, every=3, is_free=True),
+              {"prompt_lookup_num_tokens": 8}, every=3),
         Entry("static", "`generate` with a static cache, no schema", "on_transformers:Generate", ("A", "C"),
-              {"cache_implementation": "static", "disable_compile": True}, every=3, is_free=True),
+              {"cache_implementation": "static", "disable_compile": True}, every=3),
         Entry("fields", "one prompt per field in a batch, xgrammar", "on_transformers:PromptForEachField", ("A", "C"),
               every=3),
         Entry("llama-spaces", "llama.cpp server, Q8_0, with the white space of its schemas", "llama_server:LlamaServer",
-              ("A", "C"), {"gguf": Q8, "is_compact": False}, needs=(_SERVER, Q8), every=3, dtype="Q8_0"),
-        Entry("openvino", "OpenVINO GenAI, int8", "openvino:OpenVino", ("A", "C"), {"gguf": Q8}, needs=(Q8,), every=3,
-              dtype="int8"),
+              ("A", "C"), {"gguf": Q8, "is_compact": False}, needs=(_SERVER, Q8), every=3),
+        Entry("openvino", "OpenVINO GenAI, int8", "openvino:OpenVino", ("A", "C"), {"gguf": Q8}, needs=(Q8,), every=3),
         Entry(SERVE, "PastaLang, `pasta serve`", "ours:Serve", ("A", "C", "B"), every=3, sizes=(8,), is_ours=True),
         Entry(SEQUENTIAL, "PastaLang, `sequential`", "ours:Ours", ("A", "C"), {"mode": "sequential"}, every=3,
               is_ours=True),
         Entry("hosted", "PastaLang in llama.cpp, Q8_0", "ours:Ours", ("A", "C"), {"host": "llama.cpp", "gguf": Q8,
-              "cells": 8192}, needs=(Q8,), every=3, is_ours=True, dtype="Q8_0"),
+              "cells": 8192}, needs=(Q8,), every=3, is_ours=True),
     )
 }  # fmt: skip

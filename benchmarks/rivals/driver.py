@@ -27,6 +27,7 @@ SHARES: Final = {"A": 6.0, "C": 3.0, "B": 4.5, "D": 1.5, "A=": 1.8, "E": 0.8, "F
 START: Final = 240.0  # seconds in which a side has to be ready
 LONGEST: Final = 150.0  # seconds for one document, the making of its masks included
 KINDS: Final = 3  # of documents in A: the first one of each is not counted
+COUNTED: Final = 6  # documents of a task that are counted, at least
 JsonObject = dict[str, Any]
 
 
@@ -49,12 +50,13 @@ class Remote:
             env={**os.environ, "OMP_NUM_THREADS": str(setup.threads), "TOKENIZERS_PARALLELISM": "false"},
             start_new_session=True,
         )  # fmt: skip
-        self._is_ready = False
+        self._versions: JsonObject | None = None
 
-    def wait(self, seconds: float) -> None:
-        if not self._is_ready:
-            self._read(seconds)
-            self._is_ready = True
+    def wait(self, seconds: float) -> JsonObject:
+        """The versions of what it uses."""
+        if self._versions is None:
+            self._versions = dict(self._read(seconds)["versions"])
+        return self._versions
 
     def ask(self, documents: Sequence[Document], lengths: Sequence[int], at_once: int, *, seconds: float) -> JsonObject:
         assert self._process.stdin is not None
@@ -112,8 +114,7 @@ class Driver:
     _remotes: dict[str, Remote] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = {entry.key: entry.name for entry in self.entries}
-        self.record |= {"answers": [], "batches": [], "skipped": {}, "failed": [], "names": names}
+        self.record |= {"answers": [], "batches": [], "skipped": {}, "failed": [], "versions": {}}
 
     def run(self, keys: Sequence[str], seconds: float) -> Iterator[str]:
         """Measures the tasks one after another, each in its share of the time. Yields a line about each step."""
@@ -142,7 +143,7 @@ class Driver:
                 self.record["skipped"][entry.key] = missing
         for key in [entry.key for entry in entries if entry.key in self._remotes]:
             try:
-                self._remotes[key].wait(START * self.patience)
+                self.record["versions"] |= self._remotes[key].wait(START * self.patience)
                 yield f"{key} is ready"
             except SideFailed as problem:
                 self._drop(key, str(problem))
@@ -158,23 +159,24 @@ class Driver:
     # ── one document at a time ───────────────────────────────────────────────────────────────────────────
 
     def _alone(self, task: Task, seconds: float) -> Iterator[str]:
-        end, slowest, seen = time.monotonic() + seconds, 0.0, set[str]()
+        end, slowest, kinds = time.monotonic() + seconds, 0.0, len(_kinds_of(task))
+        seen = set[tuple[str, str]]()
         for number, document in enumerate(islice(task.documents(), self.most)):
             begun = time.monotonic()
-            if number >= self._fewest(task) and begun + slowest > end:
+            if number >= kinds + COUNTED and begun + slowest > end:
                 return
-            is_first = document.kind not in seen
-            seen.add(document.kind)
-            self._round(task, number, document, is_first=is_first)
-            slowest = max(slowest, time.monotonic() - begun) if not is_first else slowest
+            self._round(task, number, document, number // kinds, seen)
+            slowest = max(slowest, time.monotonic() - begun) if number >= kinds else slowest
             yield f"{task.key}, document {number}: {time.monotonic() - begun:.1f} s"
 
-    def _fewest(self, task: Task) -> int:
-        return 2 + len({document.kind for document in islice(task.documents(), KINDS)})
+    def _round(
+        self, task: Task, number: int, document: Document, turn_of_kind: int, seen: set[tuple[str, str]]
+    ) -> None:
+        """The side without options goes first: it says how much those write that follow no schema.
 
-    def _round(self, task: Task, number: int, document: Document, *, is_first: bool) -> None:
-        """The side without options goes first: it says how much those write that follow no schema."""
-        due = [remote for remote in self._asked(task) if number % remote.entry.every == 0]
+        Sides of less weight get the first document of each kind, which is not counted, and then one of so many.
+        """
+        due = [one for one in self._asked(task) if turn_of_kind == 0 or (turn_of_kind - 1) % one.entry.every == 0]
         turn = number % max(1, len(due) - 1)
         ours = [remote for remote in due if remote.entry.key == STRICT]
         others = [remote for remote in due if remote.entry.key != STRICT]
@@ -188,6 +190,8 @@ class Driver:
             found = reply["answers"][0]
             if remote in ours:
                 length = tokens_of(found["text"], self.setup)
+            is_first = (remote.entry.key, document.kind) not in seen
+            seen.add((remote.entry.key, document.kind))
             self.record["answers"].append({
                 "task": task.key, "side": remote.entry.key, "number": number, "kind": document.kind,
                 "is_first": is_first, "wall": reply["wall"], "processor": reply["processor"],
@@ -214,25 +218,31 @@ class Driver:
     # ── many at once ─────────────────────────────────────────────────────────────────────────────────────
 
     def _batch(self, task: Task, seconds: float) -> Iterator[str]:
-        """All settings of all sides for the same documents, as many as there is time for."""
+        """All settings of all sides for the same documents, as many as there is time for.
+
+        PastaLang goes first: it says how much those write that follow no schema. It runs the documents of a kind
+        together, so each kind has as many as any side takes at once.
+        """
         settings = [(remote, size) for remote in self._asked(task) for size in remote.entry.sizes]
         if not settings:
             return
-        count = max(4, min(self.most, int(seconds / len(settings) / 1.5)))  # some 1.5 s for a document
+        count = KINDS * max(size for remote, size in settings if remote.entry.is_ours or size <= 8)
+        count = min(self.most, max(count, int(seconds / len(settings) / 1.5)))  # some 1.5 s for a document
         documents = list(islice(task.documents(), count))
-        lengths = [self._length(task, document) for document in documents]
+        lengths = [100] * count
         warm = documents[:KINDS]
         for remote, size in settings:
             if remote not in self._remotes.values():
                 continue  # it has failed before
             try:
                 limit = max(LONGEST, 2 * seconds) * self.patience
-                if size == remote.entry.sizes[0]:
-                    remote.ask(warm, lengths[: len(warm)], size, seconds=limit)
+                remote.ask(warm, lengths[: len(warm)], size, seconds=limit)
                 reply = remote.ask(documents, lengths, size, seconds=limit)
             except SideFailed as problem:
                 self._fail(task, remote, str(problem))
                 continue
+            if remote.entry.key == STRICT:
+                lengths = [tokens_of(found["text"], self.setup) for found in reply["answers"]]
             pairs = zip(documents, reply["answers"], strict=True)
             fit = sum(checked(document, found["text"])["fits"] for document, found in pairs)
             self.record["batches"].append({
@@ -241,12 +251,9 @@ class Driver:
             })  # fmt: skip
             yield f"{task.key}, {remote.entry.key}, {size} at once: {reply['wall']:.1f} s"
 
-    def _length(self, task: Task, document: Document) -> int:
-        """What sides write in a batch that follow no schema: the median of what was written in A for this kind."""
-        known = sorted(
-            one["characters"] for one in self.record["answers"] if one["kind"] == document.kind and one["task"] == "A"
-        )
-        return max(8, known[len(known) // 2] // 3) if known else 100
+
+def _kinds_of(task: Task) -> set[str]:
+    return {document.kind for document in islice(task.documents(), KINDS)}
 
 
 def tokens_of(text: str, setup: Setup) -> int:

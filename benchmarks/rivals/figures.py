@@ -10,6 +10,7 @@ from statistics import linear_regression, median
 from typing import Final
 
 _SAMPLES: Final = 2000
+_ENOUGH: Final = 6  # values for an interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,9 @@ class Median:
     count: int
 
     def shown(self, digits: int = 2) -> str:
+        """The interval of a few values is only their spread, so it is left out."""
+        if self.count < _ENOUGH:
+            return f"{self.value:.{digits}f}"
         return f"{self.value:.{digits}f} ({self.low:.{digits}f} to {self.high:.{digits}f})"
 
 

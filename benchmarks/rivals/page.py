@@ -15,14 +15,14 @@ from typing import Any, Final
 from benchmarks.charts import bar_chart, line_chart
 from benchmarks.rivals.catalogue import ENTRIES, STRICT
 from benchmarks.rivals.figures import Median, exponent_of, median_of
-from benchmarks.rivals.goals import CONSTRAINED, LLAMA_F32, LLAMA_Q8, Goal, goals
+from benchmarks.rivals.goals import CONSTRAINED, LLAMA_F32, LLAMA_Q8, MUCH_LESS, Goal, goals
 from benchmarks.rivals.tasks import TASKS
 
 ROOT: Final = Path(__file__).parents[2]
 RECORD: Final = ROOT / "benchmarks" / "results" / "speed.json"
 IMAGES: Final = "images"
-_MUCH_LESS: Final = 0.6  # of the tokens of PastaLang
 LINE: Final = 120
+_POINTS: Final = 4  # of a curve, for an exponent
 PICTURED: Final = ("A", "C")
 JsonObject = dict[str, Any]
 
@@ -89,13 +89,20 @@ class Page:
         """The page. Its sentences are in page.txt."""
         tasks = [self._batches() if key == "B" else self._task(key) for key in TASKS]
         return self._filled(
-            "page.txt", goals=self._goals(), tasks="\n\n".join(filter(None, tasks)), growth=self._growth(),
-            profile=self._profile(), skipped=self._skipped(),
+            "page.txt", goals=self._goals(), tasks="\n\n".join([*filter(None, tasks), self._memory()]),
+            growth=self._growth(), profile=self._profile(), skipped=self._skipped(), versions=self._versions(),
         )  # fmt: skip
 
     def readme(self) -> str:
         """README's section."""
-        return self._filled("readme.txt", many=_factor(self._record.get("growth", {}).get("fields", {})))
+        return self._filled("readme.txt", many=self._many())
+
+    def _many(self) -> str:
+        found = [(self.name(side), ratio) for side in (LLAMA_F32, "batched") if (ratio := self.batch_ratio(side))]
+        if not found:
+            return ""
+        said = " and ".join(f"{ratio:.1f} times as fast as {_short(name)}" for name, ratio in found)
+        return f" Of many documents at once, each side at its best batch size, it is {said}."
 
     def start(self) -> str:
         """The table of the site's first page."""
@@ -132,11 +139,13 @@ class Page:
         length = f" ({_median(self._rows[task, side], 'tokens')} tokens)" if side in self._shorter(task) else ""
         return f"{seconds.value:.2f} s, {ratio.value:.1f}×{length}"
 
+    def tokens(self, task: str, side: str) -> float | None:
+        return float(_median(self._rows.get((task, side), ()), "tokens") or 0) or None
+
     def _shorter(self, task: str) -> list[str]:
         """The sides that wrote much less than PastaLang, which writes no keys."""
-        tokens = {side: float(_median(rows, "tokens") or 0) for (key, side), rows in self._rows.items() if key == task}
-        ours = tokens.get(STRICT, 0)
-        return [side for side in ENTRIES if 0 < tokens.get(side, 0) < _MUCH_LESS * ours]
+        ours = self.tokens(task, STRICT) or 0
+        return [side for side in ENTRIES if 0 < (self.tokens(task, side) or 0) < MUCH_LESS * ours]
 
     def _lengths(self, task: str) -> str:
         shorter = self._shorter(task)
@@ -144,15 +153,15 @@ class Page:
             return ""
         names = " and ".join(self.name(side) for side in shorter)
         return (
-            "\n\nLengths are limited in characters, and the bare model fills them with different texts: "
-            f"{names} took far fewer tokens than PastaLang, so compare seconds for a token."
+            "\n\nAll strings have the same length in characters, but the texts differ in tokens: "
+            f"{names} needed far fewer tokens than PastaLang, so compare seconds per token."
         )
 
     def _is_measured(self, side: str) -> bool:
         return any(key == side for _, key in self._rows)
 
     def _goals(self) -> str:
-        return "\n".join(["| what | at least | found | |", "|---|---:|---:|---|", *map(Goal.row, goals(self))])
+        return "\n".join(["| goal | target | measured | |", "|---|---:|---:|---|", *map(Goal.row, goals(self))])
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -161,11 +170,13 @@ class Page:
         if not sides:
             return ""
         picture = (
-            f"\n\n![{TASKS[key].title}: seconds of a document]({IMAGES}/speed-{_slug(key)}.svg)" if key in "AC" else ""
+            f"\n\n![{TASKS[key].title}: seconds of a document]({IMAGES}/speed-{_slug(key)}.svg)"
+            if key in PICTURED
+            else ""
         )
         rows = [
-            "| side | processor, s | clock, s | tokens | passes | peak MB | fit | right | PastaLang is faster by |",
-            "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+            "| side | processor, s | clock, s | tokens | passes | fit | right | time relative to PastaLang |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|",
             *(self._task_row(key, side) for side in sorted(sides, key=lambda side: self._value(key, side))),
         ]  # fmt: skip
         return (
@@ -189,7 +200,7 @@ class Page:
         faster = "" if side == STRICT or ratio is None else f"{ratio.shown()}×"
         return (
             f"| {self.name(side)} | {processor.shown()} | {wall.value:.2f} | {_median(rows, 'tokens')} "
-            f"| {_median(rows, 'passes')} | {max(one['memory'] for one in rows):.0f} | {fit} of {len(rows)} | {right} "
+            f"| {_median(rows, 'passes')} | {fit} of {len(rows)} | {right} "
             f"| {faster} |"
         )
 
@@ -202,7 +213,7 @@ class Page:
         sides = [side for side in ENTRIES if self.best_batch(side) is not None]
         if not sides:
             return ""
-        rows = ["| side | at once | processor, s a document | documents | fit | PastaLang is faster by |"]
+        rows = ["| side | at once | processor, s a document | documents | fit | time relative to PastaLang |"]
         rows.append("|---|---:|---:|---:|---:|---:|")
         for side in sorted(sides, key=lambda side: self._batch_value(side)):
             best, ratio = self.best_batch(side), self.batch_ratio(side)
@@ -231,7 +242,8 @@ class Page:
         parts = [
             "## Growth",
             "",
-            "Seconds of the processor. The exponent is fitted to the logarithms of all points.",
+            "Seconds of the processor. Prompts and answers are drawn anew for each point, so single points scatter. An",
+            "exponent is fitted to the logarithms where there are four points or more.",
             "",
         ]
         for key, axis in AXES.items():
@@ -286,6 +298,18 @@ class Page:
             f"or {limit['seconds']:.2f} s at the highest rate, {100 * limit['seconds'] / whole:.0f} % of a document.",
         ])  # fmt: skip
 
+    def _versions(self) -> str:
+        found = ", ".join(f"{name} {version}" for name, version in sorted(self._record.get("versions", {}).items()))
+        return f" The sides ran with {found}." if found else ""
+
+    def _memory(self) -> str:
+        """Over the whole measurement: what a process has held once, it has held in every task after it."""
+        peaks: dict[str, float] = {}
+        for one in (*self._record["answers"], *self._record["batches"]):
+            peaks[one["side"]] = max(peaks.get(one["side"], 0.0), one["memory"])
+        rows = (f"| {self.name(side)} | {peaks[side]:,.0f} |" for side in ENTRIES if side in peaks)
+        return "\n".join(["## Memory", "", "| side | peak over all of its tasks, MB |", "|---|---:|", *rows])
+
     def _skipped(self) -> str:
         skipped = self._record["skipped"]
         if not skipped:
@@ -293,15 +317,6 @@ class Page:
         return "## Sides that were skipped\n\n" + "\n".join(
             f"- {self.name(key)}: {why}" for key, why in skipped.items()
         )
-
-
-def _factor(growth: Mapping[str, Sequence[Sequence[float]]]) -> str:
-    strict, one_by_one = dict(growth.get("in parallel", ())), dict(growth.get("one after another", ()))
-    both = sorted(set(strict) & set(one_by_one))
-    if not both:
-        return ""
-    count = both[-1]
-    return f" ({count:g} of 24 characters: {one_by_one[count] / strict[count]:.1f} times as fast as one after another)"
 
 
 # ── growth in words ──────────────────────────────────────────────────────────────────────────────────────
@@ -312,20 +327,18 @@ class Axis:
     title: str
     across: str
     what: str
-    why: str
+    note: str = ""
 
 
 AXES: Final[Mapping[str, Axis]] = {
-    "fields": Axis("Fields", "fields of 24 characters", "as many fields",
-                   "All of them are written in the same passes, each of which is wider by a row for each field."),
+    "fields": Axis("Fields", "fields of 24 characters", "as many fields"),
     "length": Axis("Length of a value", "tokens of each of twelve values", "as long values",
-                   "A token more is a pass more, which reads all weights again."),
-    "prompt": Axis("Length of the prompt", "tokens of the prompt", "as long a prompt",
+                   "A value has four characters for each of these tokens."),
+    "prompt": Axis("Length of the prompt", "tokens of the prompt", "as long prompts",
                    "It is fed once, for all values."),
-    "requests": Axis("Requests at once", "requests at once", "as many at once",
-                     "This is the time of one document: shared passes are wide, and wide products are quick."),
-    "vocabulary": Axis("Vocabulary", "tokens of the vocabulary", "as large a vocabulary",
-                       "A pass of a model of two layers: the head and the masks grow with it, the layers do not."),
+    "requests": Axis("Requests at once", "requests at once", "as many requests", "This is the time of one document."),
+    "vocabulary": Axis("Vocabulary", "tokens of the vocabulary", "as large vocabularies",
+                       "A pass of a model of two layers, with its head and its masks."),
     "program": Axis("Size of a program", "fields of the program", "as many fields",
                     "The program is read, checked and planned; no model is asked."),
 }  # fmt: skip
@@ -335,11 +348,13 @@ def _in_words(axis: Axis, series: Mapping[str, Sequence[tuple[float, float]]]) -
     (name, first), *_ = series.items()
     (x, y), (last_x, last_y) = first[0], first[-1]
     values = ", ".join(f"{_brief(seconds)} for {value:,g}" for value, seconds in first)
-    exponents = " and ".join(f"{exponent_of(points):.2f} ({name})" for name, points in series.items())
-    return (
-        f"{last_x / x:g} times {axis.what} take {last_y / y:.1f} times as long, with an exponent of {exponents}. "
-        f"{axis.why} {name[:1].upper()}{name[1:]}: {values}."
-    )
+    fitted = [f"{exponent_of(points):.2f} ({name})" for name, points in series.items() if len(points) >= _POINTS]
+    exponents = f", exponent {' and '.join(fitted)}" if fitted else ""
+    parts = (
+        f"{last_x / x:g} times {axis.what}: {last_y / y:.1f} times the time{exponents}.", axis.note,
+        f"{name[:1].upper()}{name[1:]}: {values}.",
+    )  # fmt: skip
+    return " ".join(filter(None, parts))
 
 
 # ── words and numbers ────────────────────────────────────────────────────────────────────────────────────

@@ -33,7 +33,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Makes the documents of a task from a source of chance. `section` is its letter on the page."""
+    """Makes the documents of a task from a source of chance. `key` is its letter on the page."""
 
     key: str
     title: str

@@ -12,13 +12,17 @@ import os
 import sys
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.rivals.side import Setup, Side, peak_memory, processor_seconds
 from benchmarks.rivals.tasks import Document
+
+LIBRARIES: Final = ("guidance", "llama-cpp-python", "openvino-genai", "outlines", "torch", "transformers", "xgrammar")
 
 
 def made(name: str, setup: Setup) -> Side:
@@ -56,7 +60,7 @@ def main() -> None:
     if core:  # only now: sides that are started at the same time may use all cores for that
         for process in (os.getpid(), *side.processes()):
             pin(process, int(core[0]))
-    say({"ready": True})
+    say({"versions": versions()})
     try:
         for line in sys.stdin:
             try:
@@ -66,6 +70,15 @@ def main() -> None:
                 say({"problem": described(problem)})
     finally:
         side.close()
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that are here, by their names."""
+    found = {}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def pin(process: int, core: int) -> None:

@@ -105,7 +105,7 @@ class Doubts:
             how = "raise it with Tokens, max= or --max-tokens"
             if self.repeating[key.partition(".")[0].partition("[")[0]]:
                 how = "the text repeats itself, so a higher one does not help"
-            yield f"{key}: its limit has cut it in {counted(count, 'row')}; {how}"
+            yield f"{key}: truncated at its limit in {counted(count, 'row')}; {how}"
 
     def _long(self) -> Iterator[str]:
         for model, count in self.long.items():

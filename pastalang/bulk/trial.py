@@ -72,7 +72,7 @@ class FieldScore:
         if self.rows and self.parallel / self.rows >= _ENOUGH:
             right, wrong = mean(self.sure_of_right), mean(self.sure_of_wrong)
             is_apart = right is None or wrong is None or right - wrong >= _APART
-            return "" if is_apart else "right, but its confidence separates nothing"
+            return "" if is_apart else "right, but its confidence does not separate right from wrong"
         if self.rows - self.parallel and self.nulls / (self.rows - self.parallel) > 1 / 2:
             return f"null in {self.nulls} rows that have a value: {TRAIN}"
         if len(self.labels) > 1 and self.constant > self.rows / 4 and self.parallel <= self.constant:

@@ -327,7 +327,7 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
 
 def _how_to_try(settings: ExtractSettings, model: str) -> str:
     small = f"{model} is small and often wrong: " if model in NAMES else ""
-    return f"{small}pasta try {settings.source} ROWS --model {model} says on five labelled rows what to change"
+    return f"{small}pasta try {settings.source} ROWS --model {model} shows on five labelled rows what to change"
 
 
 def _show(summary: Mapping[str, Any], settings: ExtractSettings) -> None:

@@ -53,7 +53,7 @@ class Ask:
     """One value, or its next tokens: what stands before it, what it has to be, and how it is drawn.
 
     `likeliest` is how many tokens of the highest probability are wanted at each place. `among` are the tokens that one
-    token is drawn from, as far as the server can be told, and `never` those that it is not.
+    token is drawn from, as far as the server takes them, and `never` those that it is not.
     """
 
     prompt: str | Tokens

@@ -139,9 +139,9 @@ class Documents:
         self._server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
 
     async def lenses(self, uri: str) -> tuple[Document, list[tuple[Span, str]]]:
-        """What is known at once; what is not is made beside other answers, and then the editor is told to ask again.
+        """What is known at once. The rest is made in the background, and then the editor gets a request to refresh.
 
-        An editor that cannot be told waits.
+        An editor that takes no such request waits.
         """
         document, loop = self.of(uri), asyncio.get_running_loop()
         unknown = document.unknown()

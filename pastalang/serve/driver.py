@@ -177,7 +177,7 @@ class Driver:
     async def _pass(self) -> None:
         try:
             await self._in_pass_thread(self.engine.loop.step)
-        except Exception as problem:  # a mistake of ours: who was in flight is told, and the server goes on
+        except Exception as problem:  # a mistake of ours: who was in flight gets an error, and the server goes on
             _LOG.exception("a forward pass failed")
             await self._give_up(self._begun, InternalError(type(problem).__name__))
         else:

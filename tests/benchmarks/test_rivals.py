@@ -55,7 +55,7 @@ def test_sides_are_measured_and_the_page_is_written(root: Path) -> None:
     ours = [one for one in found["answers"] if one["side"] == "strict"]
     assert all(one["fits"] and one["processor"] > 0 and one["passes"] > 0 for one in ours)
     assert not any(one["fits"] for one in found["answers"] if one["side"] == "generate")  # it is given no type
-    assert {one["at_once"] for one in found["batches"]} == {8, 16}
+    assert {one["at_once"] for one in found["batches"]} == {4, 8}
     assert "make rivals" in found["skipped"]["llama-q8"] and found["failed"] == []
     write_pages(found, root)
     page = (root / "docs" / "speed.md").read_text(encoding="utf-8")
@@ -75,7 +75,8 @@ def test_goals_say_by_how_much_they_are_missed_and_readme_gets_the_table(root: P
     record = record_of({"strict": 0.0, "llama-f32": 6.0, "llama-q8": 0.5})
     rows = [goal.row() for goal in goals(Page(record))]
     f32, q8 = (next(row for row in rows if f"A against llama.cpp server, {kind}" in row) for kind in ("f32", "Q8_0"))
-    assert f32.endswith("| met |") and "missed by 0.75×" in q8 and any("not measured" in row for row in rows)
+    assert f32.endswith("| met on 3 documents, though not by all of them: 3.00 to 7.00 |") and "missed by 0.75×" in q8
+    assert any("not measured" in row for row in rows)
     write_pages(record, root)
     for name in ("README.md", "docs/index.md"):
         text = (root / name).read_text(encoding="utf-8")

@@ -328,7 +328,7 @@ def test_a_run_says_what_is_doubtful_about_its_rows() -> None:
         "size: its mean confidence is 0.30",
     ]
     assert doubts.problems() == [
-        "note: its limit has cut it in 2 rows; the text repeats itself, so a higher one does not help",
+        "note: truncated at its limit in 2 rows; the text repeats itself, so a higher one does not help",
         "1 document with more than 600 tokens, of which pasta-mini overlooks much: --window 128 reads them in parts",
         "1 too_long, the first: a.txt: reaches position 9",
         "too_long: --window 128 reads a long text in parts and merges what they say",
