@@ -17,8 +17,9 @@ from pastalang.hosts.opening import AnyEngine
 from pastalang.plan.branches import Mode
 from pastalang.program import types as t
 from pastalang.program.program import InputKind, JsonBody
-from pastalang.program.visit import flat_arms
+from pastalang.program.visit import arms_of, flat_arms
 from pastalang.runtime.call import IN_FLIGHT, template_of
+from pastalang.runtime.merge import arm_of
 from pastalang.values.fit import find_mismatches, is_absent
 from pastalang.values.json import JsonValue, same_json, write_json
 
@@ -201,7 +202,7 @@ def _pairs(
     type: t.Type, right: JsonValue, given: JsonValue, types: Mapping[str, t.Type], where: str = ""
 ) -> Iterator[_Pair]:
     """The labelled parts of a value, each with what was given in its place."""
-    shape = _arm(type, types, t.Object)
+    shape = arm_of(type, right, types)
     if isinstance(right, dict) and isinstance(shape, t.Object):
         for one in shape.fields:
             if one.key in right or is_absent(one, None):
@@ -209,20 +210,13 @@ def _pairs(
                 yield from _pairs(one.type, right.get(one.key), part, types, f"{where}.{one.key}" if where else one.key)
         return
     yield _Pair(re.sub(r"\[\d+\]", "[]", where) or WHOLE, where, right, given)
-    items = _arm(type, types, t.Array)
-    if not isinstance(right, list) or not isinstance(items, t.Array) or _arm(items.item, types, t.Object) is None:
+    if not isinstance(right, list) or not isinstance(shape, t.Array):
+        return
+    if not any(isinstance(arm, t.Object) for arm in arms_of(shape.item, types)):
         return
     for number, item in enumerate(right):
         part = given[number] if isinstance(given, list) and number < len(given) else None
-        yield from _pairs(items.item, item, part, types, f"{where}[{number}]")
-
-
-def _arm(type: t.Type, types: Mapping[str, t.Type], kind: type[t.Type]) -> t.Type | None:
-    """The alternative of a type that is of a kind."""
-    while isinstance(type, t.Named):
-        type = types[type.name]
-    arms = (types[arm.name] if isinstance(arm, t.Named) else arm for arm in flat_arms(type))
-    return next((arm for arm in arms if isinstance(arm, kind)), None)
+        yield from _pairs(shape.item, item, part, types, f"{where}[{number}]")
 
 
 def _type_of(task: Task) -> t.Type:
@@ -235,9 +229,11 @@ def _type_of(task: Task) -> t.Type:
 def check_labels(task: Task, rows: Sequence[Labelled]) -> list[str]:
     """What cannot be right in the labels, with its row. Raises `InputError` for a key that values do not have."""
     type, types = _type_of(task), task.program.types
+    if all(row.value == {} for row in rows):
+        raise InputError("no row has a label: `value` says what is right")
     found: list[str] = []
     for row in rows:
-        shape = _arm(type, types, t.Object)
+        shape = arm_of(type, row.value, types)
         keys = {one.key: one.type for one in shape.fields} if isinstance(shape, t.Object) else {}
         sources = {name: text for name, text in row.inputs.items() if isinstance(text, str)}
         if keys and isinstance(row.value, dict):

@@ -142,7 +142,7 @@ def _table(fields: tuple[FieldScore, ...]) -> Iterator[str]:
     from pastalang.bulk.trial import Way, mean
 
     ways = [way for way in Way if any(way in one.right for one in fields)]
-    width = max(5, *(len(one.name) for one in fields))
+    width = max([5, *(len(one.name) for one in fields)])
     heads = "  ".join(f"{way.value:{_wide(way.value)}}" for way in ways)
     yield f"{'field':{width}}  {heads}  sure if right, wrong"
     for one in fields:

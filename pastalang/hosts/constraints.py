@@ -15,7 +15,7 @@ from pastalang.hosts.json_regex import INTEGER, NUMBER, exactly, json_regex
 from pastalang.plan.branches import Form, Hole
 from pastalang.program import regex
 from pastalang.program import types as t
-from pastalang.program.regex import Chars, Choice, Node, Repetition, parse_regex
+from pastalang.program.regex import Chars, Choice, Node, RegexError, Repetition, parse_regex
 from pastalang.program.visit import arms_of
 from pastalang.values.lengths import closed_texts
 from pastalang.values.patterns import patterns_of
@@ -68,7 +68,9 @@ def constraint_of(hole: Hole, types: Mapping[str, t.Type]) -> Constraint:
         return Schema(schema_text(type, types))
     patterns = [pattern for arm in arms if (pattern := _pattern_in_text(arm, types)) is not None]
     if len(patterns) == len(arms):
-        return Pattern(patterns[0] if len(arms) == 1 else "|".join(f"(?:{pattern})" for pattern in patterns))
+        found = _pattern(patterns[0] if len(arms) == 1 else "|".join(f"(?:{pattern})" for pattern in patterns))
+        if found is not None:
+            return found
     if len(arms) > 1 or isinstance(type, t.String | t.Verbatim):
         stop = (isinstance(type, t.String) and type.stop) or _LINE_END
         return Free(stop, None if may_be_empty(hole) else some_text("", stop))
@@ -81,14 +83,23 @@ def spaced(constraint: Constraint, space: str, hole: Hole, types: Mapping[str, t
         case Options(texts=texts):
             return Options(tuple(space + text for text in texts))
         case Pattern(regex=matched):
-            return Pattern(f"{exactly(space)}(?:{matched})")
+            return _pattern(f"{exactly(space)}(?:{matched})")
         case Free(stop=stop):
             if any(one.startswith(space) for one in stop):
                 return None
             return Free(stop, exactly(space) + _ANYTHING if may_be_empty(hole) else some_text(space, stop))
         case Schema():
             pattern = json_regex(hole.type, types)
-            return None if pattern is None else Pattern(exactly(space) + pattern)
+            return None if pattern is None else _pattern(exactly(space) + pattern)
+
+
+def _pattern(text: str) -> Pattern | None:
+    """None for a pattern that is too large to be read here, and so to be written as a grammar."""
+    try:
+        parse_regex(text)
+    except RegexError:
+        return None
+    return Pattern(text)
 
 
 def may_be_empty(hole: Hole) -> bool:
@@ -127,7 +138,7 @@ def rest_of(constraint: Constraint, text: str) -> Constraint | None:
             return Options(left, may_end=text in texts) if left else None
         case Pattern(regex=pattern):
             left_over = regex.after(parse_regex(pattern), text)
-            return None if left_over is None or left_over == regex.Sequence(()) else Pattern(regex.spell(left_over))
+            return None if left_over is None or left_over == regex.Sequence(()) else _pattern(regex.spell(left_over))
         case Free(stop=stop):
             return Free(stop)
         case Schema():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from pastalang.values.paths import is_mark, steps_of
 
 _MOST_BRANCHES: Final = 500  # of a larger plan only the values are counted
 _KEPT: Final = 500
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,9 @@ class Forecasts:
 
     def __init__(self) -> None:
         self.made = 0
-        self._known: OrderedDict[tuple[str, ...], Forecast] = OrderedDict()
+        self._known: dict[tuple[str, ...], Forecast] = {}  # the oldest ones first
         self._wanted: dict[str, tuple[Sequence[Question], Callable[[], None]]] = {}
+        self._shown: dict[str, set[tuple[str, ...]]] = {}  # what is asked of each place, which is never dropped
         self._lock = Lock()
         self._beside = ThreadPoolExecutor(1, "forecasts")
 
@@ -64,9 +66,19 @@ class Forecasts:
             with self._lock:
                 self.made += 1
                 self._known[question.texts] = found
-                if len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
+                self._drop()
         return found
+
+    def show(self, place: str, questions: Sequence[Question]) -> None:
+        """A place shows the answers to these; to none of them once it is closed."""
+        with self._lock:
+            self._shown[place] = {one.texts for one in questions}
+            self._drop()
+
+    def _drop(self) -> None:
+        shown = set[tuple[str, ...]]().union(*self._shown.values())
+        for texts in [one for one in self._known if one not in shown][: max(0, len(self._known) - _KEPT)]:
+            del self._known[texts]
 
     def want(self, place: str, questions: Sequence[Question], tell: Callable[[], None]) -> None:
         """Make forecasts beside everything else, then `tell`. They replace those that this place still wants."""
@@ -78,7 +90,12 @@ class Forecasts:
         with self._lock:
             questions, tell = self._wanted.pop(place, ((), None))
         for question in questions:
-            self.answer(question)
+            try:
+                self.answer(question)
+            except Exception:  # a mistake of ours: one template has no forecast, and the others have theirs
+                _LOG.exception("no forecast of %s", question.name)
+                with self._lock:
+                    self._known[question.texts] = Forecast(None, {})
         if tell is not None:
             tell()
 

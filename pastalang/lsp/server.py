@@ -49,7 +49,7 @@ def make_server() -> LanguageServer:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def closed(given: lsp.DidCloseTextDocumentParams) -> None:
-        documents.forget()
+        documents.close(given.text_document.uri)
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(given.text_document.uri, []))
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
@@ -134,6 +134,11 @@ class Documents:
         """A file has changed, and those that import it are other programs now."""
         self._known.clear()
 
+    def close(self, uri: str) -> None:
+        self.forget()
+        self._shown.pop(uri, None)
+        self._forecasts.show(uri, ())
+
     def publish(self, uri: str) -> None:
         found = [_diagnostic(one, uri) for one in self.of(uri).diagnostics]
         self._server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
@@ -144,6 +149,7 @@ class Documents:
         An editor that takes no such request waits.
         """
         document, loop = self.of(uri), asyncio.get_running_loop()
+        self._forecasts.show(uri, tuple(document.questions.values()))
         unknown = document.unknown()
         if not unknown:
             found = list(document.lenses())

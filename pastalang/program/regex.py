@@ -15,6 +15,7 @@ from typing import NoReturn, TypeAlias, assert_never
 
 LAST_CHARACTER = 0x10FFFF
 SURROGATES = (0xD800, 0xDFFF)
+_MOST_WAYS = 200  # to go on behind a text
 Ranges: TypeAlias = tuple[tuple[int, int], ...]  # inclusive, sorted, apart
 
 
@@ -158,33 +159,35 @@ def spell(node: Node) -> str:
 
 
 def after(node: Node, text: str) -> Node | None:
-    """What may follow the text; None if nothing that matches begins with it."""
+    """What may follow the text; None if nothing that matches begins with it, or if it takes too much to say."""
+    ways = {node}
     for character in text:
-        found = _after(node, ord(character))
-        if found is None:
+        ways = {rest for way in ways for rest in _after(way, ord(character))}
+        if not 0 < len(ways) <= _MOST_WAYS:
             return None
-        node = found
-    return node
+    first, *others = sorted(ways, key=spell)
+    return Choice((first, *others)) if others else first
 
 
-def _after(node: Node, code: int) -> Node | None:
+def _after(node: Node, code: int) -> set[Node]:
+    """The ways to go on behind a character: partial derivatives, of which there are about as many as places."""
     match node:
         case Chars(ranges):
-            return Sequence(()) if any(low <= code <= high for low, high in ranges) else None
+            return {Sequence(())} if any(low <= code <= high for low, high in ranges) else set()
         case Sequence(items):
-            ways = []
+            ways: set[Node] = set()
             for number, item in enumerate(items):
-                if (rest := _after(item, code)) is not None:
-                    ways.append(_in_a_row(rest, *items[number + 1 :]))
+                ways |= {_in_a_row(rest, *items[number + 1 :]) for rest in _after(item, code)}
                 if not _may_be_empty(item):
                     break
-            return _one_of(ways)
+            return ways
         case Choice(arms):
-            return _one_of([rest for arm in arms if (rest := _after(arm, code)) is not None])
+            return {rest for arm in arms for rest in _after(arm, code)}
         case Repetition(item, minimum, maximum):
-            rest = None if maximum == 0 else _after(item, code)
+            if maximum == 0:
+                return set()
             more = Repetition(item, max(0, minimum - 1), None if maximum is None else maximum - 1)
-            return None if rest is None else _in_a_row(rest, more)
+            return {_in_a_row(rest, more) for rest in _after(item, code)}
 
 
 def _may_be_empty(node: Node) -> bool:
@@ -195,14 +198,6 @@ def _may_be_empty(node: Node) -> bool:
 def _in_a_row(*nodes: Node) -> Node:
     items = tuple(one for node in nodes for one in (node.items if isinstance(node, Sequence) else (node,)))
     return items[0] if len(items) == 1 else Sequence(items)
-
-
-def _one_of(ways: list[Node]) -> Node | None:
-    different = tuple(dict.fromkeys(ways))
-    return Choice(different) if len(different) > 1 else next(iter(different), None)
-
-
-# ── lengths ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _lengths_in_a_row(parts: list[Lengths | None]) -> Lengths | None:

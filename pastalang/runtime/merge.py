@@ -4,7 +4,7 @@
     lists     the items of all windows, in the order of the windows. Items of two windows are the same if their first
               quotations stand at the same place in the document or overlap; items that quote nothing, if they are
               equal. Each window counts an item as often as it has it, and the merged list as often as the window that
-              has it most often
+              has it most often. An item that is nothing but a quotation counts once for each place in the text
     others    one value. Null says that a window does not say; among the others, the rule decides
 
 Windows are put in the order of the text first, and equal ones count once. So neither their order nor doubles matter.

@@ -26,12 +26,13 @@ _IDLE_SECONDS = 75
 
 
 def listener(host: str, port: int) -> socket.socket:
-    """Has the port, before a model is loaded for it. Raises `OSError`."""
+    """Has the port alone, before a model is loaded for it. Raises `OSError`."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     found = socket.socket(family, kind, protocol)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # or the next one who asks for it gets it, too
     except OSError:
         found.close()
         raise

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pastalang.program.regex import Lengths, RegexError, lengths, parse_regex, spell, texts_of
+from pastalang.program.regex import Lengths, RegexError, after, lengths, parse_regex, spell, texts_of
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,19 @@ PATTERNS = st.from_regex(
 def test_the_spelling_matches_what_the_pattern_matches(pattern: str, text: str) -> None:
     ours = re.fullmatch(spell(parse_regex(pattern)), text) is not None
     assert ours == (re.fullmatch(pattern, text, re.ASCII) is not None)
+
+
+@given(PATTERNS, st.text(alphabet="abcdefxy", max_size=5), st.text(alphabet="abcdefxy", max_size=5))
+def test_what_may_follow_a_text_is_what_matches_behind_it(pattern: str, text: str, more: str) -> None:
+    rest = after(parse_regex(pattern), text)
+    matches = rest is not None and re.fullmatch(spell(rest), more) is not None
+    assert matches == (re.fullmatch(pattern, text + more, re.ASCII) is not None)
+
+
+def test_what_may_follow_a_text_is_short_whatever_repeats() -> None:
+    """One way to go on for each place of the pattern, not for each way to get there."""
+    rest = after(parse_regex(r"(\w+ ?){1,50}"), "abcdefghijklmnop")
+    assert rest is not None and len(spell(rest)) < 1000 and after(parse_regex("[ab]{0,900}"), "aba") is not None
 
 
 @given(PATTERNS, st.text(alphabet="abcd x0._", max_size=8))

@@ -107,6 +107,7 @@ def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     [
         ({"text": "x"}, "rows.jsonl:1: a row is an object with the inputs and the right `value`"),
         ({"text": "x", "value": {"Kind": "fee"}}, "rows.jsonl:1: the values have no `Kind`; did you mean `kind`?"),
+        ({"text": "x", "value": {}}, "no row has a label: `value` says what is right"),
         ({"text": "x", "value": {"kind": "free"}}, "note: this label cannot be right: rows.jsonl:1: `kind`"),
     ],
 )
@@ -127,6 +128,13 @@ def test_labels_are_counted_by_their_places_and_numbers_by_their_value(model: Pa
     found = json.loads(tried("note.pasta", "rows.jsonl", "--model", model, "--json").stdout)
     assert [one["field"] for one in found["fields"]] == ["price", "lines", "lines[].n", "lines[].m", "when"]
     assert (found["right"], found["values"]) == (4, 4)
+    Path("pay.pasta").write_text(
+        'template pay(t: text)\nuser """{t}"""\n'
+        'assistant json { kind: "card", no: 1 | 2 } | { kind: "cash", coins: 3 }\n'
+    )
+    labelled({"t": "x", "value": {"kind": "cash", "coins": 3}}, {"t": "x", "value": {"kind": "card", "no": 1}})
+    found = json.loads(tried("pay.pasta", "rows.jsonl", "--model", model, "--json").stdout)
+    assert {one["field"]: one["rows"] for one in found["fields"]} == {"kind": 2, "coins": 1, "no": 1}
     Path("rows.csv").write_text(f"title,value.when\nx,{answer['when']}\n", encoding="utf-8")
     assert json.loads(tried("note.pasta", "rows.csv", "--model", model, "--json").stdout)["fields"][1]["parallel"] == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -40,24 +41,31 @@ def without_numbers(place: str) -> str:
     return re.sub(r"\[\d+\]", "[]", re.sub(r"^(\[\d+\])+\.?", "", place)) or "answer"
 
 
-@quick
-@given(program=programs(), kind=KINDS, seed=st.integers(0, 10**6), retries=st.sampled_from((2, 40)))
-def test_faults_end_a_run_with_an_error_that_names_the_value_or_not_at_all(
-    program: Any, kind: str, seed: int, retries: int
-) -> None:
+def test_faults_end_a_run_with_an_error_that_names_the_value_or_not_at_all() -> None:
     """What was answered is never asked for again, and whoever asks often enough is answered."""
-    plan = build_plan(program.only_template, program)
-    host = StandIn(kind, faults=faults(seed, 400))
-    engine = host.connect(retries=retries)
-    try:
-        result = engine.run(program, given_inputs(program))
-    except Unsupported:
-        assert is_refused(plan, kind) and not host.asked and not host.failed
-        return
-    except HostError as problem:
-        assert retries == 2 and host.failed and (kind == "openai" or without_numbers(problem.field) in places_of(plan))
-        return
-    assert not is_refused(plan, kind)
-    if plan.output is not None and not result.is_stacked:
-        assert read(result.text, plan.output, dict(plan.types), sources=result.sources).fits
-    assert result.usage.requests == len(host.answered)
+    seen: Counter[str] = Counter()
+
+    @quick
+    @given(program=programs(), kind=KINDS, seed=st.integers(0, 10**6), retries=st.sampled_from((2, 40)))
+    def runs(program: Any, kind: str, seed: int, retries: int) -> None:
+        plan = build_plan(program.only_template, program)
+        host = StandIn(kind, faults=faults(seed, 400))
+        try:
+            result = host.connect(retries=retries).run(program, given_inputs(program))
+        except Unsupported:
+            seen["refused"] += 1
+            assert is_refused(plan, kind) and not host.asked and not host.failed
+            return
+        except HostError as problem:
+            seen["failed"] += 1
+            is_named = kind == "openai" or without_numbers(problem.field) in places_of(plan)
+            assert retries == 2 and host.failed and is_named
+            return
+        seen["answered"] += 1
+        assert not is_refused(plan, kind)
+        if plan.output is not None and not result.is_stacked:
+            assert read(result.text, plan.output, dict(plan.types), sources=result.sources).fits
+        assert result.usage.requests == len(host.answered)
+
+    runs()
+    assert seen["answered"] >= 0.2 * seen.total(), seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +163,25 @@ def test_a_value_that_a_schema_rejects_when_it_is_whole_is_asked_for_again() -> 
     schema = f'{{"type": "object", "properties": {{"a": {integer}}}, "required": ["a"]}}'
     with pytest.raises(HostError, match="the server's 3 answers do not fit its type"):
         one_value(" 12", pastalang.from_schema(schema))
+
+
+@pytest.mark.parametrize("kind", RAW)
+@pytest.mark.parametrize("type", ["string(max_chars=2000)", "[string(max_chars=500)](0..10)"])
+def test_a_type_whose_expression_is_too_large_is_asked_for_all_the_same(kind: str, type: str) -> None:
+    written = ' "No"' if type[0] == "s" else ' ["No"]'
+    assert one_value(f"{written}\n}}", type, kind)[0].value == {"a": json.loads(written)}
+
+
+def test_what_a_server_writes_behind_the_end_of_a_turn_is_not_compared() -> None:
+    class Goes(ModelHost):
+        def _reply(self, path: str, body: Any) -> Any:
+            found = super()._reply(path, body)
+            more = {"tokens": [*found["tokens"], self.end, ord("x")], "content": found["content"] + "x"}
+            return {**found, **more} if found.get("tokens") else found
+
+    host = Goes("llama.cpp", score=hashed(1), words=WORDS)
+    found = host.connect().run(PRODUCT, title="x", on_truncated="keep")
+    assert found.text == here(hashed(1)).run(PRODUCT, title="x", on_truncated="keep").text
 
 
 def test_control_tokens_in_data_are_text() -> None:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from benchmarks.serve_load import pasta_serve
 from pastalang import Engine
 from pastalang.cli.app import build_app
+from pastalang.serve.server import listener
 
 
 def invoke(*given: str) -> Any:
@@ -42,6 +43,8 @@ def test_a_port_that_is_taken_is_refused(served: list[Engine]) -> None:
         refused = invoke("--port", str(other.getsockname()[1]))
     assert refused.exit_code == 2 and "cannot be listened on: address already in use" in refused.output
     assert not served
+    with listener("127.0.0.1", 0) as ours, pytest.raises(OSError, match="in use"):  # while our model is loaded
+        listener("127.0.0.1", ours.getsockname()[1])
 
 
 def test_programs_with_mistakes_are_refused(served: list[Engine], tmp_path: Path) -> None:
