@@ -26,7 +26,3 @@ def main() -> None:
     code = exit_code_of(lambda: app(prog_name="pasta"))
     gc.freeze()  # nothing is looked at once more before the process ends
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

@@ -68,7 +68,7 @@ def started(words: list[str], *, is_fresh: bool) -> int:
         os.dup2(sink, 1)
         os.dup2(sink, 2)
         if is_fresh:
-            os.execv(sys.executable, [sys.executable, "-m", "pastalang.cli.main", *words])
+            os.execv(sys.executable, [sys.executable, "-m", "pastalang", *words])
         build_app({"extract"})(words)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 98
@@ -160,7 +160,7 @@ def peak(module: str, source: Path, count: int) -> int:
 
 @pytest.mark.parametrize(
     ("module", "count"),
-    [("pastalang.cli.main", 20_000), ("tests.bulk.stand_in", 200_000)],
+    [("pastalang", 20_000), ("tests.bulk.stand_in", 200_000)],
     ids=["a toy model", "a model that takes no time"],
 )
 def test_the_memory_of_the_command_does_not_grow_with_the_documents(tmp_path: Path, module: str, count: int) -> None:

@@ -148,7 +148,7 @@ def test_fifty_kills_of_workers_and_of_the_command_leave_the_rows_of_one_machine
 
     def begun(out: Path, *words: str) -> subprocess.Popen[bytes]:
         given = ["notes_of_kills:Note", str(source), "-o", str(out), "--model", model, "--cells", "2048", "--in-flight"]
-        command = [sys.executable, "-m", "pastalang.cli.main", "extract", *given, "4", "--chunk", "8", "--resume"]
+        command = [sys.executable, "-m", "pastalang", "extract", *given, "4", "--chunk", "8", "--resume"]
         return subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     assert begun(whole).wait() == 0

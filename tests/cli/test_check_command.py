@@ -152,7 +152,7 @@ def test_listing_the_commands_imports_none_of_them() -> None:
 
 
 def test_the_version_is_printed_without_anything_else() -> None:
-    command = [sys.executable, "-m", "pastalang.cli.main", "--version"]
+    command = [sys.executable, "-m", "pastalang", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("pasta ") and not done.stderr
 

@@ -117,7 +117,7 @@ def test_without_a_network_only_downloaded_models_are_found(tmp_path: Path) -> N
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:1", "HF_HOME": str(tmp_path), "NO_COLOR": "1"}
 
     def run(model: str) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "pastalang.cli.main", "run", str(program), "--model", model]
+        words = [sys.executable, "-m", "pastalang", "run", str(program), "--model", model]
         return subprocess.run(words, capture_output=True, text=True, env=environment)
 
     missing = run("nobody/nothing")

@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_written_is_named(small: Path, tmp_path: Path) -> 
 
 
 def test_a_terminal_without_block_characters_gets_ascii() -> None:
-    command = [sys.executable, "-m", "pastalang.cli.main", "plan", str(TRAVEL)]
+    command = [sys.executable, "-m", "pastalang", "plan", str(TRAVEL)]
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT), "PATH": ""}
     result = subprocess.run(command, capture_output=True, env=environment, cwd=ROOT, check=True)
     assert result.stdout.isascii()

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 
-PASTA = f"{sys.executable} -m pastalang.cli.main"
+PASTA = f"{sys.executable} -m pastalang"
 TRAVEL = "examples/04-travel-plan.pasta"
 FULL = "the standard output could not be written: no space left on device\n"
 CLOSED = "the standard output could not be written: it is closed\n"

@@ -163,7 +163,7 @@ def test_a_run_on_a_server_that_fails_and_is_killed_has_each_row_once_in_the_end
     assert pasta(f"{command} whole.jsonl").exit_code == 0
     host.answer = lambda prompt, constraint: (time.sleep(0.02), first_value(prompt, constraint))[1]
     host.faults, journal = faults(0, 20), Path("out.jsonl.run/journal.jsonl")
-    words = [sys.executable, "-m", "pastalang.cli.main", *command.split(), "out.jsonl"]
+    words = [sys.executable, "-m", "pastalang", *command.split(), "out.jsonl"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as run:
         while run.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") < 5):
             time.sleep(0.005)

@@ -98,7 +98,7 @@ def _lists_models(address: str) -> bool:
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[pastalang.RemoteEngine]:
-    command = (sys.executable, "-m", "pastalang.cli.main", "serve", "pasta-mini", "--placement", "dense")
+    command = (sys.executable, "-m", "pastalang", "serve", "pasta-mini", "--placement", "dense")
     with started(*command) as address, pastalang.connect(address, timeout=60) as engine:
         yield engine
 

@@ -41,7 +41,7 @@ class Editor:
         self.diagnostics: dict[str, list[dict[str, Any]]] = {}
         self.asked: list[str] = []  # by the server
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from pastalang.cli.main import main; main()", "lsp"],
+            [sys.executable, "-m", "pastalang", "lsp"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities=capabilities)

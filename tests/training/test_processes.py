@@ -145,7 +145,7 @@ def test_a_launcher_that_is_interrupted_and_one_that_loses_a_process_end_with_th
     save_model(tmp_path / "model")
     rest = "--steps 60 --rows 4 --save-every 10 --device cpu --precision float32"
     words = f"train hpd --model model --program p.pasta --data rows.jsonl {rest}".split()
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "pastalang.cli.main"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "pastalang"]
 
     def start(out: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
