@@ -19,7 +19,7 @@ import re
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -204,11 +204,20 @@ _HINTS: Final = dict.fromkeys((".zst", ".bz2", ".xz", ".zip"), "; decompress it 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents that can be gone through once, and what they are read from: the size of each file, by its name."""
+    """Documents that can be gone through once, and what they are read from: the size of each file, by its name.
 
-    documents: Iterator[Document]
+    Leaving `with` closes the file that is being read, also where a run ended in the middle of it.
+    """
+
+    documents: Generator[Document]
     identity: Mapping[str, str] = field(default_factory=dict)
     counts: tuple[Callable[[], int], ...] = ()  # of each file
+
+    def __enter__(self) -> Generator[Document]:
+        return self.documents
+
+    def __exit__(self, *_: object) -> None:
+        self.documents.close()
 
     def count(self, limit: int | None = None) -> int | None:
         """How many documents there are; None if that takes long to find out."""
@@ -234,10 +243,15 @@ def open_documents(place: str | Path, columns: Columns) -> Corpus:
     for file in files:
         format.check(file, columns)
     root = path if path.is_dir() else path.parent
-    documents = chain.from_iterable(format.read(file, columns, in_utf8(str(file.relative_to(root)))) for file in files)
+    documents = _read_all(files, format, columns, root)
     size = sum(file.stat().st_size for file in files)
     counts = tuple(partial(format.count, file) for file in files) if size <= _COUNTED else ()
     return Corpus(documents, _identity(files, root), counts)
+
+
+def _read_all(files: list[Path], format: Format, columns: Columns, root: Path) -> Generator[Document]:
+    for file in files:
+        yield from format.read(file, columns, in_utf8(str(file.relative_to(root))))
 
 
 # ── which files ──────────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +259,7 @@ def open_documents(place: str | Path, columns: Columns) -> Corpus:
 
 class Format(NamedTuple):
     check: Callable[[Path, Columns], None]  # before anything is read
-    read: Callable[[Path, Columns, str], Iterator[Document]]  # a file, and how it is named
+    read: Callable[[Path, Columns, str], Generator[Document]]  # a file, and how it is named
     count: Callable[[Path], int]
 
 
@@ -301,7 +315,7 @@ def _identity(files: list[Path], root: Path) -> dict[str, str]:
 # ── JSON lines ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_json(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+def _read_json(path: Path, columns: Columns, name: str) -> Generator[Document]:
     with _bytes_of(path) as stream, _readable(path):
         yield from _json_documents(_lines(stream), columns, name)
 
@@ -327,7 +341,7 @@ def _readable(path: Path) -> Iterator[None]:
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_list(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+def _read_list(path: Path, columns: Columns, name: str) -> Generator[Document]:
     for number, given in enumerate(_list_in(path)):
         yield document_of(given, columns, f"{name}[{number}]")
 
@@ -350,7 +364,7 @@ def _list_in(path: Path) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def _from_stream(stream: IO[bytes], columns: Columns) -> Iterator[Document]:
+def _from_stream(stream: IO[bytes], columns: Columns) -> Generator[Document]:
     lines = _lines(stream)
     first = list(islice(lines, _LOOKED_AT))
     _check_lines(first, columns, "<stdin>")
@@ -365,7 +379,7 @@ def _check_lines(lines: Iterable[Line], columns: Columns, where: str) -> None:
         columns.check((name for one in objects for name in one), where)
 
 
-def _json_documents(lines: Iterable[Line], columns: Columns, name: str) -> Iterator[Document]:
+def _json_documents(lines: Iterable[Line], columns: Columns, name: str) -> Generator[Document]:
     for number, line in lines:
         origin = f"{name}:{number}"
         if line is None:
@@ -409,7 +423,7 @@ def _oversized(origin: str, id: str | None = None) -> Document:
 # ── tables as text ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_table(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+def _read_table(path: Path, columns: Columns, name: str) -> Generator[Document]:
     with _opened(path) as stream:
         rows = _rows(stream, _mark_of(path, columns))
         _, header = next(rows, (0, []))
@@ -516,7 +530,7 @@ def _is_undecoded(cells: Iterable[str]) -> bool:
 # ── Parquet ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_parquet(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+def _read_parquet(path: Path, columns: Columns, name: str) -> Generator[Document]:
     file = _parquet(path)
     wanted = [column for column in columns.all if column in file.schema_arrow.names]
     number = 0
@@ -577,7 +591,7 @@ def _first_line(problem: BaseException) -> str:
 # ── text files ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_text(path: Path, columns: Columns, name: str) -> Iterator[Document]:
+def _read_text(path: Path, columns: Columns, name: str) -> Generator[Document]:
     """One file is one document, with its name as id."""
     try:
         with _bytes_of(path) as stream:

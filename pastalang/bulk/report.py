@@ -14,7 +14,8 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from html import escape
@@ -115,7 +116,7 @@ def _listed(sizes: Mapping[str, str]) -> str:
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_rows(out: Path) -> Iterator[Row]:
+def read_rows(out: Path) -> Generator[Row]:
     """The rows of an output, one at a time. Raises `FileError`."""
     if not out.is_file():
         begun = out.with_name(f"{out.name}.run").is_dir()
@@ -133,27 +134,28 @@ def read_rows(out: Path) -> Iterator[Row]:
     return _checked(out, found)
 
 
-def _checked(out: Path, rows: Iterator[Row]) -> Iterator[Row]:
+def _checked(out: Path, rows: Generator[Row]) -> Generator[Row]:
     number = 0
     try:
-        for number, row in enumerate(rows, start=1):
-            missing = [name for name in (*_OWN, _VALUE) if name not in row]
-            if missing or row["_status"] not in STATUSES:
-                what = f"it has no `{missing[0]}`" if missing else f"its status is {row['_status']!r:.40}"
-                raise FileError(f"row {number:,} of {out} is not one of `pasta extract`: {what}")
-            yield row
+        with closing(rows):
+            for number, row in enumerate(rows, start=1):
+                missing = [name for name in (*_OWN, _VALUE) if name not in row]
+                if missing or row["_status"] not in STATUSES:
+                    what = f"it has no `{missing[0]}`" if missing else f"its status is {row['_status']!r:.40}"
+                    raise FileError(f"row {number:,} of {out} is not one of `pasta extract`: {what}")
+                yield row
     except (ValueError, TypeError, AttributeError, csv.Error, RecursionError) as problem:
         raise FileError(f"row {number + 1:,} of {out} is not one of `pasta extract`: {problem}") from problem
 
 
-def _json_rows(out: Path) -> Iterator[Row]:
+def _json_rows(out: Path) -> Generator[Row]:
     with out.open(encoding="utf-8") as stream:
         for line in stream:
             row = json.loads(line, parse_float=Decimal)
             yield row if isinstance(row, dict) else {}
 
 
-def _table_rows(out: Path) -> Iterator[Row]:
+def _table_rows(out: Path) -> Generator[Row]:
     csv.field_size_limit(MAX_BYTES)
     with out.open(encoding="utf-8", newline="") as stream:
         for cells in csv.DictReader(stream, delimiter="\t" if out.suffix.lower() == ".tsv" else ",", strict=True):
@@ -176,7 +178,7 @@ def _value_of(cells: Mapping[str, str], row: Row) -> Any:
     return {plain[key]: cells[key] or None for key in keys}
 
 
-def _parquet_rows(out: Path) -> Iterator[Row]:
+def _parquet_rows(out: Path) -> Generator[Row]:
     parquet = import_arrow("pyarrow.parquet", f"reading {out.name}")
     try:
         file = parquet.ParquetFile(out)

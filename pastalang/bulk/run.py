@@ -480,10 +480,10 @@ def run_job(
         totals.add_chunk(chunk)
     totals.resumed = totals.rows
     if not ledger.is_complete:
-        documents = islice(corpus.documents, job.limit)
-        ledger.skip(documents)
-        report(totals)
-        with warnings.catch_warnings():
+        with corpus as all_documents, warnings.catch_warnings():
+            documents = islice(all_documents, job.limit)
+            ledger.skip(documents)
+            report(totals)
             warnings.simplefilter("ignore", TruncationWarning)  # every row has its status
             _write(decode(_until(documents, is_stopped)), job, _Writer(job, ledger, totals, report))
         if is_stopped():

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -302,7 +302,8 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
         try:
             ledger.open(resume=settings.resume, overwrite=settings.overwrite)
             if ledger.is_complete and not work.corpus.identity:
-                ledger.check_all(islice(work.corpus.documents, job.limit))
+                with work.corpus as documents:
+                    ledger.check_all(islice(documents, job.limit))
         except RunRefused as refused:
             raise Refused(str(refused), EXIT_USAGE) from refused
         except OSError as problem:
@@ -351,7 +352,8 @@ def _compared(work: Work, settings: ExtractSettings) -> Comparison:
     job = work.job
     corpus = work.corpus if settings.output is None else work.reopen()
     assert settings.compare is not None
-    _, chosen = drawn_from(islice(corpus.documents, job.limit), settings.compare)
+    with corpus as documents:
+        _, chosen = drawn_from(islice(documents, job.limit), settings.compare)
     return compare(work.engine(), job.task, chosen, in_flight=job.in_flight)
 
 
@@ -391,7 +393,8 @@ def _estimate(work: Work, settings: ExtractSettings) -> None:
     work = tuned(work, settings)
     assert isinstance(work.load, LoadOnce)
     job = work.job
-    found = estimate(work.load(work.cells), job.task, islice(work.corpus.documents, job.limit), in_flight=job.in_flight)
+    with work.corpus as documents:
+        found = estimate(work.load(work.cells), job.task, islice(documents, job.limit), in_flight=job.in_flight)
     if settings.as_json:
         echo_document(json.dumps(found.as_data(settings.price_per_hour)))
     else:
@@ -460,7 +463,8 @@ def tuned(work: Work, settings: ExtractSettings) -> Work:
     memory = Memory(job.task, job.origin, work.load.device)
     found = memory.get()
     if found is None:
-        _, sample = drawn_from(islice(work.reopen().documents, min(count, _LOOKED_AT)), SAMPLE)
+        with work.reopen() as documents:
+            _, sample = drawn_from(islice(documents, min(count, _LOOKED_AT)), SAMPLE)
         found = tune(work.load, job.task, sample)
         memory.put(found)
     if not settings.as_json:
@@ -665,12 +669,14 @@ def report_command(settings: ReportSettings) -> None:
     page = settings.output or out.with_name(f"{out.name}.html")
     rows, run = read_rows(out), read_run(out)
     refuse_unwritable(page, out, documents)
-    if documents is None:
-        pairs: Iterator[tuple[Row, Document | None]] = ((row, None) for row in rows)
-        notes = [f"Without source texts: pasta report {out} DOCUMENTS shows each row next to its text."]
-    else:
-        pairs, notes = with_documents(rows, documents_of(run, documents).documents), []
-    count = _write_report(page, pairs, run, title=out.name, notes=notes)
+    with ExitStack() as files:
+        files.callback(rows.close)
+        if documents is None:
+            pairs: Iterator[tuple[Row, Document | None]] = ((row, None) for row in rows)
+            notes = [f"Without source texts: pasta report {out} DOCUMENTS shows each row next to its text."]
+        else:
+            pairs, notes = with_documents(rows, files.enter_context(documents_of(run, documents))), []
+        count = _write_report(page, pairs, run, title=out.name, notes=notes)
     size = page.stat().st_size
     echo(f"{page}: {counted(count, 'row')}, " + (f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size >> 10} KiB"))
 

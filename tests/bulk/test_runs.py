@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import json
 import multiprocessing
 import os
@@ -56,9 +57,12 @@ def run(
     corpus = open_documents(source, task.read)
     with Ledger(out, fingerprint_of(job, corpus), output_for(out, task)) as ledger:
         ledger.open(resume=resume, overwrite=overwrite)
-        return run_job(
-            partial(rows_of_engine, runner, job), job, corpus, ledger, report=lambda totals: None, is_stopped=stops
-        )
+        try:
+            return run_job(
+                partial(rows_of_engine, runner, job), job, corpus, ledger, report=lambda totals: None, is_stopped=stops
+            )
+        finally:  # however it ended, the file of documents is closed
+            assert ledger.is_complete or inspect.getgeneratorstate(corpus.documents) == inspect.GEN_CLOSED
 
 
 def rows(path: Path) -> list[Any]:
