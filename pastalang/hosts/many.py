@@ -56,12 +56,13 @@ def outcomes(window: Window, inputs: Iterator[Given]) -> Generator[tuple[int, Ou
     ended: Exception | None = None
     try:
         while True:
+            ready = list(window.take())  # before others begin, which may end sooner than these are yielded
             while ended is None and window.has_room:
                 try:
                     window.add(next(inputs))
                 except Exception as problem:
                     ended = problem
-            yield from window.take()
+            yield from ready
             if window.running:
                 futures.wait(window.running, return_when=futures.FIRST_COMPLETED)
             elif ended is not None:
