@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.outputs import Flat, Shape
-from pastalang.bulk.progress import check_progress, counted
+from pastalang.bulk.progress import check_progress, progress_of
 from pastalang.bulk.rows import Feed, Task, extractions_of, object_of, task_of_type, value_of
 from pastalang.extraction import is_engine, shared_engine
 from pastalang.failures import FileError
@@ -202,7 +202,7 @@ def _extractions(
     progress: bool,
 ) -> Generator[Extraction[Any]]:  # fmt: skip
     pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
-    with counted(documents, is_shown=progress) as count:
+    with progress_of(documents, is_shown=progress) as count:
         for _, found in pairs:
             count(found.status)
             call_hook(on_row, found)
@@ -219,7 +219,7 @@ async def _aextractions(
 ) -> AsyncGenerator[Extraction[Any], None]:
     feed = Feed(task, await asyncio.to_thread(load), in_flight=in_flight)
     inputs = (one async for document in _each(documents, task) for one in feed.inputs_of(document))
-    with counted(documents, is_shown=progress) as count:
+    with progress_of(documents, is_shown=progress) as count:
         async with aclosing(feed.engine.amap(task.runnable, inputs, **feed.options)) as outcomes:
             async for outcome in outcomes:
                 pair = feed.extraction(outcome)

@@ -32,7 +32,7 @@ def display_of_notebook() -> Any:
 
 
 @contextmanager
-def counted(documents: object, *, is_shown: bool) -> Iterator[OnStatus]:
+def progress_of(documents: object, *, is_shown: bool) -> Iterator[OnStatus]:
     """A function to call with the status of each document that is done."""
     if not is_shown:
         yield lambda status: None

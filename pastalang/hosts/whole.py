@@ -15,12 +15,12 @@ from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.validation import Objection, judge
+from pastalang.runtime.repair.validation import CheckedValue, Objection, judge
 from pastalang.runtime.result import Answer
 from pastalang.values.absent import absent_in, without_cuts
 from pastalang.values.fit import read, to_python, without_absent
-from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
-from pastalang.values.paths import Mismatch, path_text
+from pastalang.values.json import NotJson, parse_json, write_json
+from pastalang.values.paths import path_text
 from pastalang.values.quotes import no_texts, quotable_texts
 from pastalang.values.text import message_texts
 from pastalang.values.to_schema import schema_of
@@ -91,7 +91,7 @@ class Chats:
         while True:
             reading = read(text, output, types, sources=sources)
             written = without_absent(output, parse_json(text), types) if reading.fits else None
-            checked = _Checked(written, reading.mismatches)
+            checked = CheckedValue(written, reading.mismatches)
             model, objections = judge(checked, None if policy is None else policy.model)
             if reading.mismatches:
                 misfits += 1
@@ -108,14 +108,6 @@ class Chats:
         answer = Answer(to_python(output, reading.value, types), text, (), exact=exact)
         asked = "\n\n".join(one["content"] for one in chat.messages)
         return WholeAnswer(answer, model, objections, chat.requests, chat.prompt, chat.written, chat.cached, asked)
-
-
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """A JSON answer, for a validator."""
-
-    written: JsonValue
-    mismatches: Sequence[Mismatch]
 
 
 @dataclass(slots=True)

@@ -18,13 +18,13 @@ from pastalang.plan.plan import Plan
 from pastalang.runtime.answer_parts import Stretch
 from pastalang.runtime.errors import BadInputs, OutOfMemory, Problem, TooLong
 from pastalang.runtime.merge import MergedAnswer, Reading, merge
-from pastalang.runtime.repair.validation import judge, validator_of
+from pastalang.runtime.repair.validation import CheckedValue, judge, validator_of
 from pastalang.runtime.result import Answer, Extraction, Invalid, Result, Usage, Window
 from pastalang.runtime.trace import ROOT_LANE, Trace
 from pastalang.runtime.windows import TokenCounter, Windowing, windows_of
 from pastalang.values.fit import find_mismatches, to_python
-from pastalang.values.json import JsonValue, places_of
-from pastalang.values.paths import Mismatch, path_text
+from pastalang.values.json import places_of
+from pastalang.values.paths import path_text
 
 TEXT: Final = "text"  # the input of the program of a type
 Outcome: TypeAlias = Result[Any] | PastaError  # of the run of one window
@@ -139,7 +139,7 @@ class LongDocument:
         assert output is not None
         validator = None if self.plan.type is None else validator_of(self.plan.type)
         mismatches = find_mismatches(output, merged.value, types)
-        value, objections = judge(_Checked(merged.value, mismatches), validator)
+        value, objections = judge(CheckedValue(merged.value, mismatches), validator)
         if validator is None and not mismatches:
             value = to_python(output, merged.value, types)
         tree = places_of(merged.text)
@@ -155,12 +155,6 @@ class LongDocument:
         passes = self.plan.passes() - self.passes
         usage = _usage([one.found.usage for one in self.windows], passes, time.perf_counter() - self.begun)
         return Result((answer,), False, usage, Trace(usage.forward_passes, (), (), (), ()), problems), problems
-
-
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    written: JsonValue
-    mismatches: Sequence[Mismatch]
 
 
 def _placed(error: PastaError, start: int, end: int) -> PastaError:

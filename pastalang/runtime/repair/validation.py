@@ -31,6 +31,14 @@ class Checked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedValue:
+    """A `Checked` answer that no engine of this process has laid out."""
+
+    written: JsonValue
+    mismatches: Sequence[Mismatch]
+
+
+@dataclass(frozen=True, slots=True)
 class Objection:
     """One error of the type or the model. `fields` are the keys below `path` that the validator reads, if known."""
 
