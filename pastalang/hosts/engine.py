@@ -52,6 +52,7 @@ from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.call import (
     OPTIONS,
     Options,
+    PointsToMany,
     check_batch,
     check_in_flight,
     check_many,
@@ -94,7 +95,7 @@ class _Call:
     given: Mapping[str, Any]
 
 
-class RemoteEngine:
+class RemoteEngine(PointsToMany):
     """Runs programs on a server. Made by `pastalang.connect`.
 
     `run`, `batch`, `map` and `stream` have twins for asyncio: `arun`, `amap`, `astream`. It may be used from several
@@ -112,7 +113,8 @@ class RemoteEngine:
         self._server: Server | None = SERVERS[kind](transport, model) if kind.takes_raw_prompts else None
         self._counter = _counter_of(tokenizer)
         self._turns = None if self._server is None else Turns(self._server, tokenizer)
-        self._tokens = None if tokenizer is None or self._server is None else KnownTokens(tokenizer)
+        # None: values are asked for as texts
+        self.known_tokens = None if tokenizer is None or self._server is None else KnownTokens(tokenizer)
         self._chats = Chats(transport, model)
         self._plans = Plans()
         self._numbers = count(1)  # of runs
@@ -368,7 +370,7 @@ class RemoteEngine:
         turns = await self._turns.of(roles_of(call.plan))
         memory, replies, rounds = Memory(), [], 0
         while True:
-            known = None if self._tokens is None else self._tokens.bound(call.plan)
+            known = None if self.known_tokens is None else self.known_tokens.bound(call.plan)
             begin = partial(PlanRun, call.plan) if known is None else partial(TokenRun, known)
             run: PlanRun = begin(
                 values, server=self._server, turns=turns, sampling=call.sampling, seed=call.options.seed, end=end,

@@ -34,6 +34,7 @@ from pastalang.runtime.call import (
     RUN_DEFAULTS,
     ExtractOptions,
     Options,
+    PointsToMany,
     RunOptions,
     check_batch,
     check_drafts,
@@ -105,7 +106,7 @@ class Call:
     policy: Policy | None
 
 
-class Engine:
+class Engine(PointsToMany):
     """Runs programs on one model.
 
         engine = pastalang.Engine.load("pasta-mini")

@@ -29,6 +29,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: pastalang.extract(Note, 3), "reads one text, not an int"),  # type: ignore[call-overload]
     (lambda: pastalang.extract(Note, {"a": 1}), "reads one text, not a dict"),  # type: ignore[call-overload]
     (lambda: hashing().extract(Note, "abc \ud83d def"), "`text` has half a character at 4: `\\ud83d` is one half"),
+    (lambda: hashing().extract_many(Note, ["Bea"]), "`pastalang.extract_many(type, documents, model=engine)`"),  # type: ignore[attr-defined]
     (extracting(temprature=0.3), "unknown option `temprature`; did you mean `temperature`? Write `sampling="),
     (extracting(instrutions="x"), "unknown option `instrutions`; did you mean `instructions`?"),
     (extracting(min_confidence=0.6), "write `details=True`, and look at `confidence`"),
@@ -45,7 +46,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 
 @pytest.mark.parametrize(("call", "said"), WRONG, ids=[said[:40] for _, said in WRONG])
 def test_what_was_meant_is_said(call: Callable[[], object], said: str) -> None:
-    with pytest.raises((TypeError, ValueError, pastalang.PastaError), match=re.escape(said)):
+    with pytest.raises((TypeError, ValueError, AttributeError, pastalang.PastaError), match=re.escape(said)):
         call()
 
 

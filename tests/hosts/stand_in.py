@@ -111,7 +111,7 @@ class StandIn:
             options.setdefault("tokenizer", byte_tokenizer(chat_template=TEMPLATE))
         engine = pastalang.connect("http://host:8000/v1#m", transport=httpx.MockTransport(self.handle), **options)
         if not self.knows_tokens:
-            engine._tokens = None
+            engine.known_tokens = None
         engine._transport.patience = type(engine._transport.patience)(
             timeout=5, deadline=options.get("deadline"), retries=options["retries"], wait=0.001, longest_wait=0.002
         )
