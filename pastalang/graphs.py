@@ -77,7 +77,7 @@ def find_cycle(needs: Mapping[Node, Sequence[Node]]) -> tuple[Node, ...] | None:
 def _shortest_cycle(start: Node, graph: networkx.DiGraph) -> tuple[Node, ...]:
     import networkx
 
-    before = dict(networkx.bfs_predecessors(graph, start))  # from the nearest to the farthest
+    before = {node: one for one, node in networkx.bfs_edges(graph, start)}  # from the nearest to the farthest
     way = [next(node for node in (start, *before) if graph.has_edge(node, start))]
     while way[-1] != start:
         way.append(before[way[-1]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pastalang.failures import PastaError
 from pastalang.runtime.errors import LoadError
 
 LONGEST_REASON: Final = 400  # characters
+_ALONE: Final = threading.RLock()
 
 
 @contextmanager
@@ -39,16 +41,21 @@ def _reason(problem: Exception) -> str:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silences transformers, whose complaints become a `LoadError`. Progress bars are shown on a terminal only."""
+    """Silences transformers, whose complaints become a `LoadError`. Progress bars are shown on a terminal only.
+
+    One thread at a time: transformers loads with switches that hold for the whole process, and two threads that set
+    them back in the wrong order leave weights untied in every model that is loaded later.
+    """
     from transformers.utils import logging as transformers_logging
 
-    verbosity, shows_progress = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity(logging.CRITICAL)
-    if sys.stderr is None or not sys.stderr.isatty():
-        transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if shows_progress:
-            transformers_logging.enable_progress_bar()
+    with _ALONE:
+        verbosity, shows_progress = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+        transformers_logging.set_verbosity(logging.CRITICAL)
+        if sys.stderr is None or not sys.stderr.isatty():
+            transformers_logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            transformers_logging.set_verbosity(verbosity)
+            if shows_progress:
+                transformers_logging.enable_progress_bar()

@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedModel
 
 import pastalang
 from pastalang import Engine, LoadError
@@ -26,6 +28,14 @@ def test_a_saved_model_is_loaded_with_the_device_and_dtype_that_were_asked_for(t
     assert (loaded.dtype, loaded.device.type, loaded.training) == (torch.float64, "cpu", False)
     assert torch.equal(loaded.lm_head.weight, model.lm_head.weight.double())
     assert TransformersModel(loaded, cells=32).vocabulary == 64
+
+
+def test_models_may_be_loaded_by_several_threads(tmp_path: Path) -> None:
+    toy_model(vocabulary=64).save_pretrained(tmp_path)
+    tie = PreTrainedModel.tie_weights
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(partial(load_weights, device="cpu"), [tmp_path] * 12))
+    assert len(models) == 12 and PreTrainedModel.tie_weights is tie
 
 
 def test_a_dtype_may_be_written_as_its_name() -> None:
