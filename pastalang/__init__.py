@@ -1,10 +1,10 @@
 """PastaLang: declare what a language model should write, and decode its independent parts at the same time.
 
     class Television(BaseModel):
-        Brand: str | None
-        Inches: int | None
+        brand: str | None
+        inches: int | None
 
-    print(pastalang.extract(Television, "Sharp 42 inch TV"))  # Brand='Sharp' Inches=42
+    print(pastalang.extract(Television, "Sharp 42 inch TV"))  # brand='Sharp' inches=42
 
     engine = pastalang.Engine.load("pasta-mini")
     result = engine.run("coffee.pasta", title="Norvika Coffee, Dark Roast, 12 oz")

@@ -171,9 +171,10 @@ class Engine(PointsToMany):
         self._vocabulary = Tokens(vocabulary)
         make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
         overrun = Overrun.CONTINUE if trained_for is None else trained_for.overrun
+        in_words = trained_for is not None and trained_for.keys_in_words
         chosen = Placement(placement or model.carried.placement or Placement.GAPS)
         model.carried.check_placement(chosen)
-        self._plans = PlanCache(self.encoder, make_guide, overrun, chosen, model.carried)
+        self._plans = PlanCache(self.encoder, make_guide, overrun, chosen, model.carried, keys_in_words=in_words)
         self.loop = Loop(model, self.scheduler, drafter)
         self._numbers = count(1)  # of requests
 

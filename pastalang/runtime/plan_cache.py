@@ -80,11 +80,12 @@ class PlanCache(Plans):
 
     def __init__(
         self, encoder: Encoder, make_guide: MakeGuide, overrun: Overrun = Overrun.CONTINUE,
-        placement: Placement = Placement.GAPS, carried: Carried = EVERYTHING,
+        placement: Placement = Placement.GAPS, carried: Carried = EVERYTHING, *, keys_in_words: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(overrun, placement, carried)
         self._encoder = encoder
         self._make_guide = make_guide
+        self._keys_in_words = keys_in_words
         self._bound: dict[int, tuple[Plan, BoundPlan]] = {}
 
     def has_checks(self, plan: Plan) -> bool:
@@ -99,8 +100,11 @@ class PlanCache(Plans):
         known = self._bound.get(id(plan))
         if known is None or known[0] is not plan:
             _make_room(self._bound)
-            known = self._bound[id(plan)] = plan, BoundPlan(plan, self._encoder, self._make_guide)
+            known = self._bound[id(plan)] = plan, self._bind(plan)
         return known[1]
+
+    def _bind(self, plan: Plan) -> BoundPlan:
+        return BoundPlan(plan, self._encoder, self._make_guide, self._keys_in_words)
 
 
 def _no_program(given: object) -> str:

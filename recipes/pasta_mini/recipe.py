@@ -105,7 +105,8 @@ def make_mini(
     _train(model, tokenizer, DrawRows(tokenizer, learned), exams, out, sizes, log, processes, begun)
     if not isinstance(log, RunLog):
         return
-    save(model.bfloat16(), tokenizer, TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}), out)
+    note = TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}, keys_in_words=True)
+    save(model.bfloat16(), tokenizer, note, out)
     write_scores(model.float(), exams, sizes, out, hours=log.hours + (0 if start is None else _hours_of(start)))
     log(f"saved to {out}")
 

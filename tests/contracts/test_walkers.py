@@ -1,8 +1,8 @@
 """Few files walk the segments of a plan: `plan/machine.py` in the order of a run, and the others for a reason.
 
 What counts is a file of the product that enters what a list holds: it reads the `body` of a `Repeat`. Files that make
-segments (policies, follow texts, white space at borders) or write them down (JSON) do not walk, and the rules are
-written a second time on purpose.
+segments (policies, follow texts, white space and keys as they are fed) or write them down (JSON) do not walk, and the
+rules are written a second time on purpose.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-BUILDERS = ("plan/policies/", "plan/follow_text.py", "runtime/binding/whitespace.py")
+BUILDERS = ("plan/policies/", "plan/follow_text.py", "runtime/binding/whitespace.py", "runtime/binding/shown_keys.py")
 EXEMPT = (*BUILDERS, "plan/rules.py", "plan/serialise.py")
 WALKERS = {
     "plan/machine.py",  # what a branch does next

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from pastalang.program.program import Role
 from pastalang.program.types import Anything, Drafts, Null, Regex, String
 from pastalang.program.visit import arms_of
 from pastalang.runtime.binding.chat import Turn, turns_of
+from pastalang.runtime.binding.shown_keys import with_keys_in_words
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.encoder import Encoder
@@ -43,15 +44,17 @@ class MakeGuide(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BoundPlan:
-    """`plan` is the plan as built. `bound` is the plan that runs, with white space moved to suit the tokenizer."""
+    """`plan` is the plan as built. `bound` is the plan that runs, with white space moved to suit the
+    tokenizer, and keys spelled to suit the weights."""
 
     plan: Plan
     encoder: Encoder
     make_guide: MakeGuide
+    keys_in_words: bool = False
 
     @cached_property
     def bound(self) -> Plan:
-        return move_whitespace(self.plan, self.encoder)
+        return move_whitespace(with_keys_in_words(self.plan) if self.keys_in_words else self.plan, self.encoder)
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -77,7 +80,7 @@ class BoundPlan:
         if roles not in self._with_history:
             if len(self._with_history) >= MOST_HISTORIES:
                 self._with_history.clear()
-            found = BoundPlan(with_history(self.plan, roles), self.encoder, self.make_guide)
+            found = replace(self, plan=with_history(self.plan, roles))
             _ = found.turns  # a chat template that refuses the turns refuses the request
             self._with_history[roles] = found
         return self._with_history[roles]

@@ -189,7 +189,7 @@ class _WhitespaceMover:
                     return None
                 return space, SpacedHole(**plain_fields(segment), leading_space=space)
             case Text(shown=True, text=text) if text.strip(" "):
-                space = self._movable_space(literal, (text,))
+                space = self._movable_space(literal, (fed_text(segment),))
                 return (space, SpacedText(text, True, segment.begins, space + fed_text(segment))) if space else None
             case Fork(branch=id) if id not in self._placed and self.segments[id]:
                 first, *rest = self.segments[id]
@@ -206,8 +206,8 @@ class _WhitespaceMover:
                 return None
 
     def _move_into_choice(self, choose: Choose, literal: str) -> tuple[str, Segment] | None:
-        space = self._movable_space(literal, tuple(arm.lead for arm in choose.arms))
-        arms = tuple(SpacedArm(arm.label, arm.lead, arm.segments, space + arm.lead, space) for arm in choose.arms)
+        space = self._movable_space(literal, tuple(map(fed_text, choose.arms)))
+        arms = tuple(SpacedArm(arm.label, arm.lead, arm.segments, space + fed_text(arm), space) for arm in choose.arms)
         before, after = ([self._encoder.text(fed_text(arm)) for arm in some] for some in (choose.arms, arms))
         return (space, replace(choose, arms=arms)) if space and _stay_distinct(before, after) else None
 
@@ -215,7 +215,7 @@ class _WhitespaceMover:
         first = repeat.first[0] if repeat.first else None
         if repeat.over is not None or not isinstance(first, Text) or (repeat.minimum == 0 and repeat.empty is None):
             return None
-        continuations = (first.text, *([repeat.empty] if repeat.minimum == 0 and repeat.empty else []))
+        continuations = (fed_text(first), *([repeat.empty] if repeat.minimum == 0 and repeat.empty else []))
         space = self._movable_space(literal, continuations)
         if not space:
             return None

@@ -26,6 +26,7 @@ class TrainingNote:
 
     `threads` are the tags of the text that they were trained to write. Weights that do not read schemas are confused by
     one in their prompt, so `extract` shows them none. `overrun` is where text went on after branches that it joined.
+    With `keys_in_words` they read `Roast type` where a program has the key `roast_type`.
     """
 
     modes: tuple[Mode, ...]
@@ -36,6 +37,7 @@ class TrainingNote:
     reads_schemas: bool = True
     threads: AutoPolicy | None = None
     overrun: Overrun = Overrun.CONTINUE
+    keys_in_words: bool = False
 
     def write(self, folder: Path) -> None:
         document = {"version": VERSION, **asdict(self), "modes": [mode.value for mode in self.modes]}
@@ -66,6 +68,7 @@ def read_note(folder: str | Path) -> TrainingNote | None:
             limits={str(field): int(limit) for field, limit in document["limits"].items()},
             reads_schemas=document.get("reads_schemas", True) is True,
             threads=None if (threads := document.get("threads")) is None else AutoPolicy(threads),
+            keys_in_words=document.get("keys_in_words", False) is True,
             overrun=Overrun(document.get("overrun", Overrun.CONTINUE.value)),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
