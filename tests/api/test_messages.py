@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 import pastalang
 from tests.api.engines import hashing
@@ -30,6 +30,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: pastalang.extract(Note, {"a": 1}), "reads one text, not a dict"),  # type: ignore[call-overload]
     (lambda: hashing().extract(Note, "abc \ud83d def"), "`text` has half a character at 4: `\\ud83d` is one half"),
     (lambda: hashing().extract_many(Note, ["Bea"]), "`pastalang.extract_many(type, documents, model=engine)`"),  # type: ignore[attr-defined]
+    (lambda: create_model("Note", name=pastalang.Verbatim), "write `Annotated[str, pastalang.Verbatim(...)]`"),
     (extracting(temprature=0.3), "unknown option `temprature`; did you mean `temperature`? Write `sampling="),
     (extracting(instrutions="x"), "unknown option `instrutions`; did you mean `instructions`?"),
     (extracting(min_confidence=0.6), "write `details=True`, and look at `confidence`"),

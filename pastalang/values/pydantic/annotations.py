@@ -27,7 +27,10 @@ class Mark:
 
     __slots__ = ()
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any = None) -> Any:
+        if handler is None:  # Pydantic asks the class itself, which stands where a type has to
+            name = getattr(self, "__name__", "")
+            raise TypeError(f"`{name}` is no type: write `Annotated[str, pastalang.{name}(...)]`")
         schema = handler(source)
         if "ref" in schema or schema["type"] in _SHARED:  # other fields may use the same schema
             schema = {"type": "chain", "steps": [schema]}
