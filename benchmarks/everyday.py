@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from pastalang.compiler import compile
 from pastalang.errors import PastaError
@@ -26,7 +27,7 @@ from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Program
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.source import OWN
+from pastalang.runtime.models.source import OWN, DTypeName
 from pastalang.training.evaluation import decode
 from pastalang.values.conversion import Converted
 from pastalang.values.json import JsonValue, parse_json, same_json, write_json
@@ -118,6 +119,7 @@ def main() -> int:
     parser.add_argument("--model", default="pasta-mini")
     parser.add_argument("--documents", type=Path, default=DOCUMENTS, help="a file like benchmarks/everyday.toml")
     parser.add_argument("--adapter", default=OWN, help="its name or folder; none: the bare weights")
+    parser.add_argument("--dtype", choices=get_args(DTypeName), help="default: what the engine takes")
     parser.add_argument("--every", type=int, default=1, help="ask for every so-many-th document only")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.STRICT)
     parser.add_argument("--verbatim", action="store_true", help="ask for texts as spans of the document")
@@ -126,7 +128,8 @@ def main() -> int:
         parser.error(f"there is no file {given.documents}")
     documents = read_documents(given.documents, verbatim=given.verbatim)[:: given.every]
     try:
-        engine = Engine.load(given.model, adapter=None if given.adapter == "none" else given.adapter)
+        adapter = None if given.adapter == "none" else given.adapter
+        engine = Engine.load(given.model, adapter=adapter, dtype=given.dtype)
         began = time.process_time()
         wrong = measure(engine, documents, given.mode)
     except PastaError as problem:
@@ -135,6 +138,7 @@ def main() -> int:
     asked = sum(len(document.value) for document in documents)
     share, way = 100 * (1 - len(wrong) / asked), ", verbatim" if given.verbatim else ""
     added = "" if given.adapter == OWN else f" with adapter {given.adapter}"
+    added += "" if given.dtype is None else f" in {given.dtype}"
     fields = "fields" if given.documents == DOCUMENTS else f"fields of {given.documents.name}"
     print(f"{given.model}{added}, {given.mode.value}{way}: {asked - len(wrong)} of {asked} {fields} are right", end=" ")
     print(f"({share:.1f} %), {len(documents)} documents in {time.process_time() - began:.0f} s of processor time\n")

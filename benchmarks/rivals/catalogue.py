@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-STRICT, DRAFTS, HALF, SEQUENTIAL, SERVE = "strict", "drafts", "bfloat16", "sequential", "serve"
+STRICT, DRAFTS, HALF, INT8, SEQUENTIAL, SERVE = "strict", "drafts", "bfloat16", "int8", "sequential", "serve"
 F32, Q8 = "smollm2-f32.gguf", "smollm2-q8_0.gguf"
 _SIDES: Final = "benchmarks.rivals.sides"
 
@@ -53,6 +53,8 @@ ENTRIES: Final = {
         Entry(STRICT, "PastaLang", "ours:Ours", (*_ALL, "B"), sizes=(4, 8), is_ours=True),
         Entry(DRAFTS, "PastaLang, `drafts=8`", "ours:Ours", ("A", "A=", "C", "D", "E"), {"drafts": 8}, is_ours=True),
         Entry(HALF, "PastaLang, bfloat16", "ours:Ours", ("A", "C", "D"), {"dtype": "bfloat16"}, is_ours=True),
+        Entry(INT8, "PastaLang, int8", "ours:Ours", ("A", "C", "D", "B"), {"dtype": "int8"}, sizes=(4, 8),
+              is_ours=True),
         Entry("llama-q8", "llama.cpp server, Q8_0", "llama_server:LlamaServer", (*_ALL, "B"), {"gguf": Q8},
               needs=(_SERVER, Q8), sizes=(4, 8)),
         Entry("llama-f32", "llama.cpp server, f32", "llama_server:LlamaServer", (*_ALL, "B"), {"gguf": F32},

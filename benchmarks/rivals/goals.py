@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from benchmarks.rivals.catalogue import DRAFTS, STRICT
+from benchmarks.rivals.catalogue import DRAFTS, INT8, STRICT
 from benchmarks.rivals.figures import Median
 
 LLAMA_F32, LLAMA_Q8 = "llama-f32", "llama-q8"
@@ -71,6 +71,10 @@ def goals(found: Found) -> Iterator[Goal]:
 
 def _of_task(found: Found, task: str, side: str, least: float) -> Goal:
     ratio, drafts = found.ratio(task, side), found.ratio(task, side, DRAFTS)
+    if side == LLAMA_Q8 and (in_int8 := found.ratio(task, side, INT8)) is not None:
+        more = f" ({ratio.value:.2f}× in float32)" if ratio is not None else ""
+        what = f"{task}, in int8, against {found.name(side)}"
+        return Goal(what, least, in_int8.value, "", "×", more, _rests_on(in_int8, least))
     if (for_a_token := _for_a_token(found, task, side, ratio)) is not None:
         return Goal(f"{task} against {found.name(side)}, for a token", least, for_a_token, "", "×", on=TOKENS_DIFFER)
     more = f" ({drafts.value:.2f}× with drafts)" if drafts is not None else ""

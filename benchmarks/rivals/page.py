@@ -13,7 +13,7 @@ from textwrap import fill
 from typing import Any, Final
 
 from benchmarks.charts import bar_chart, line_chart
-from benchmarks.rivals.catalogue import ENTRIES, STRICT
+from benchmarks.rivals.catalogue import ENTRIES, INT8, STRICT
 from benchmarks.rivals.figures import Median, exponent_of, median_of
 from benchmarks.rivals.goals import CONSTRAINED, LLAMA_F32, LLAMA_Q8, MUCH_LESS, Goal, goals
 from benchmarks.rivals.tasks import TASKS
@@ -121,16 +121,22 @@ class Page:
         sides = [side for side in (LLAMA_F32, LLAMA_Q8, *CONSTRAINED, "generate") if self._is_measured(side)]
         if not sides or self.seconds("A", STRICT) is None:
             return "Nothing to compare with was measured."
-        head = "| a document takes | PastaLang | " + " | ".join(_short(self.name(side)) for side in sides) + " |"
-        rows = [head, "|---|---:|" + "---:|" * len(sides)]
+        ours_too = [INT8] if self._is_measured(INT8) else []
+        names = [_short(self.name(side)) for side in (*ours_too, *sides)]
+        rows = [f"| a document takes | PastaLang | {' | '.join(names)} |", "|---|---:|" + "---:|" * len(names)]
         for key in ("A", "C", "D", "E", "F"):
             ours = self.seconds(key, STRICT)
             if ours is None:
                 continue
-            cells = [self._gain_cell(key, side) for side in sides]
+            cells = [self._seconds_cell(key, side) for side in ours_too]
+            cells += [self._gain_cell(key, side) for side in sides]
             length = f" ({_median(self._rows[key, STRICT], 'tokens')} tokens)" if self._shorter(key) else ""
             rows.append(f"| {_lower(TASKS[key].title)} | {ours.value:.2f} s{length} | {' | '.join(cells)} |")
         return "\n".join(rows)
+
+    def _seconds_cell(self, task: str, side: str) -> str:
+        seconds = self.seconds(task, side)
+        return "" if seconds is None else f"{seconds.value:.2f} s"
 
     def _gain_cell(self, task: str, side: str) -> str:
         seconds, ratio = self.seconds(task, side), self.ratio(task, side)

@@ -273,7 +273,7 @@ class LoadOnce:
     @property
     def dtype(self) -> str | None:
         """What the engine computes in, or was asked to on other machines."""
-        if self._loaded is None:
+        if self._loaded is None or self._dtype is not None:
             return self._dtype
         return str(self._loaded.model.dtype).removeprefix("torch.")
 

@@ -59,10 +59,12 @@ AdapterName: TypeAlias = Annotated[
 class DType(StrEnum):
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
+    INT8 = "int8"
 
 
 ComputedIn: TypeAlias = Annotated[
-    DType | None, typer.Option(help="The data type to compute in. Default: the best one for the device.")
+    DType | None,
+    typer.Option(help="The data type to compute in; int8: of weights, on a CPU. Default: the best one for the device."),
 ]
 Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="Size of the KV cache, in tokens.")]
 SomeCells: TypeAlias = Annotated[
@@ -117,6 +119,8 @@ def dtype_of(given: DType | None) -> DTypeName | None:
             return "float32"
         case DType.BFLOAT16:
             return "bfloat16"
+        case DType.INT8:
+            return "int8"
 
 
 def adapter_of(given: str | None) -> Adapter:

@@ -29,6 +29,7 @@ from pastalang.cli.options import (
     AnyMode,
     ApiKey,
     AsJson,
+    ComputedIn,
     DecodingMode,
     Device,
     GuessAhead,
@@ -43,6 +44,7 @@ from pastalang.cli.options import (
     TopP,
     adapter_of,
     drafts_of,
+    dtype_of,
     sampling_of,
 )
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, show_notes, write_file
@@ -100,6 +102,7 @@ class RunSettings:
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
     drafts: GuessAhead = None
     device: Device = None
+    dtype: ComputedIn = None
     cells: SomeCells = None
     as_json: AsJson = False
     on_truncated: Annotated[
@@ -145,8 +148,9 @@ def run_command(settings: RunSettings) -> None:
     if not settings.as_json:
         show_notes(note_of(chosen), why_no_help(chosen.name, plan, adapter))
     engine = open_engine(
-        chosen.name, device=settings.device, cells=settings.cells, adapter=adapter, api_key=settings.api_key
-    )
+        chosen.name, device=settings.device, dtype=dtype_of(settings.dtype), cells=settings.cells, adapter=adapter,
+        api_key=settings.api_key,
+    )  # fmt: skip
     if settings.max_tokens is not None and getattr(engine, "takes_chats_only", False):
         refuse_for_server({"--max-tokens": settings.max_tokens}, CHATS_ONLY)
     if is_many:

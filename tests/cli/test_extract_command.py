@@ -450,8 +450,11 @@ def test_what_the_model_computes_in_is_chosen_shown_and_part_of_the_run(
     other = run(*words, "--dtype", "bfloat16", "--resume")
     assert other.exit_code == 2 and "dtype: float32 then, bfloat16 now" in other.stderr
     assert json.loads(run(*words, "--dtype", "bfloat16", "--overwrite", "--json").stdout)["dtype"] == "bfloat16"
-    unknown = run(*words, "--dtype", "int8", "--overwrite")
-    assert unknown.exit_code == 2 and "'float32', 'bfloat16'" in unknown.stderr
+    other = run(*words, "--dtype", "int8", "--resume")
+    assert other.exit_code == 2 and "dtype: bfloat16 then, int8 now" in other.stderr
+    assert json.loads(run(*words, "--dtype", "int8", "--overwrite", "--json").stdout)["dtype"] == "int8"
+    unknown = run(*words, "--dtype", "int4", "--overwrite")
+    assert unknown.exit_code == 2 and "'float32', 'bfloat16', 'int8'" in unknown.stderr.replace("\n", " ")
     advised = run(TYPE, "docs.jsonl", "-o", "mini.jsonl", "--model", "pasta-mini", "--limit", 1)
     assert "\nnote             this processor computes bfloat16 fast: --dtype bfloat16 " in advised.stdout
 

@@ -316,6 +316,8 @@ def test_without_a_model_the_shipped_one_is_used(
     assert message.startswith("pasta-mini is not part of this installation") and message.count("\n") == 1
     (tmp_path / "pasta-mini").symlink_to(model)
     assert run(program, "--input", "title=x").stdout == run(program, "--model", model, "--input", "title=x").stdout
+    monkeypatch.setattr(loading, "kernels_here", lambda: None)
+    assert "choose float32" in refused(3, program, "--input", "title=x", "--dtype", "int8")
 
 
 def test_a_mode_that_the_model_was_not_trained_for_needs_any_mode(program: Path, model: Path, tmp_path: Path) -> None:

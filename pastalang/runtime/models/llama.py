@@ -29,6 +29,7 @@ from pastalang.runtime.attention.memory import AttentionMemory
 from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.models.packed import PACKED_TYPES, PackedLinear, can_pack, compile_kernels
 from pastalang.runtime.models.probe_tokens import ProbeTokens
+from pastalang.runtime.models.quantized import QuantizedLinear
 from pastalang.runtime.step import StepBatch
 
 Product: TypeAlias = Callable[[Tensor], Tensor]
@@ -159,23 +160,24 @@ class _Layer(NamedTuple):
 
 class LlamaModel:
     """Owns the KV cache and the view rows. Takes the tensors out of `weights`, layer by layer, so that few of them are
-    in memory twice. `packed`: in the layout that the kernels of a CPU read fastest."""
+    in memory twice. `packed`: in the layout that the kernels of a CPU read fastest; `in_int8`: with these weights."""
 
     carried: Carried = EVERYTHING
 
     def __init__(
-        self, weights: LlamaWeights, *, cells: int, packed: bool = True, probe_tokens: ProbeTokens | None = None,
-        costs: Costs | None = None,
+        self, weights: LlamaWeights, *, cells: int, packed: bool = True, in_int8: bool = False,
+        probe_tokens: ProbeTokens | None = None, costs: Costs | None = None,
     ) -> None:  # fmt: skip
         self.shape = shape = weights.shape
         self.cells, self.vocabulary, self.max_position = cells, shape.vocabulary, shape.positions - 1
         self.dtype, self.device = weights.dtype, weights.device
-        self.probe_tokens = probe_tokens
+        self.probe_tokens, self.in_int8 = probe_tokens, in_int8
         packed = packed and self.device.type == "cpu" and self.dtype in PACKED_TYPES and can_pack(self.dtype)
+        product = QuantizedLinear if in_int8 else PackedLinear if packed else _plain
         self._embedding: Tensor = weights.get_input_embeddings().weight
-        self._layers = tuple(_layer_of(weights, number, packed=packed) for number in range(shape.layers))
+        self._layers = tuple(_layer_of(weights, number, product) for number in range(shape.layers))
         self._norm = weights.take(_NORM)
-        self._head = _product(weights.take(_HEAD), packed=packed)
+        self._head = product(weights.take(_HEAD))
         self._least = torch.tensor(shape.epsilon**0.5, dtype=self.dtype, device=self.device)
         exponents = torch.arange(0, shape.head, 2, dtype=torch.int64).float() / shape.head
         self._frequencies = (1.0 / shape.theta**exponents).to(self.device)
@@ -255,17 +257,17 @@ def _rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return (states * cosine).addcmul_(states.roll(states.shape[-1] // 2, dims=-1), sine)
 
 
-def _layer_of(weights: LlamaWeights, number: int, *, packed: bool) -> _Layer:
+def _layer_of(weights: LlamaWeights, number: int, product: Callable[[Tensor], Product]) -> _Layer:
     name = _name_of_layer(number)
     attention, forward = f"{name}.self_attn", f"{name}.mlp"
     projections = (f"{attention}.q_proj", f"{attention}.k_proj", f"{attention}.v_proj")
     return _Layer(
-        weights.take(f"{name}.input_layernorm"), _product(weights.take(*projections), packed=packed),
-        _product(weights.take(f"{attention}.o_proj"), packed=packed), weights.take(f"{name}.post_attention_layernorm"),
-        _product(weights.take(f"{forward}.gate_proj", f"{forward}.up_proj"), packed=packed),
-        _product(weights.take(f"{forward}.down_proj"), packed=packed),
+        weights.take(f"{name}.input_layernorm"), product(weights.take(*projections)),
+        product(weights.take(f"{attention}.o_proj")), weights.take(f"{name}.post_attention_layernorm"),
+        product(weights.take(f"{forward}.gate_proj", f"{forward}.up_proj")),
+        product(weights.take(f"{forward}.down_proj")),
     )  # fmt: skip
 
 
-def _product(weight: Tensor, *, packed: bool) -> Product:
-    return PackedLinear(weight) if packed else lambda states: linear(states, weight)
+def _plain(weight: Tensor) -> Product:
+    return lambda states: linear(states, weight)

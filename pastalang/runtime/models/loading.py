@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
 import torch
+from torch import nn
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.runtime.encoder import Encoder
@@ -21,6 +22,7 @@ from pastalang.runtime.models.load_errors import as_load_error, quietly
 from pastalang.runtime.models.packed import can_pack, pack
 from pastalang.runtime.models.probe_tokens import ProbeTokens, find_probe_tokens
 from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.quantized import INT8, kernels_here, quantise
 from pastalang.runtime.models.source import (
     DEFAULT,
     HUB_NAMES,
@@ -34,7 +36,10 @@ from pastalang.runtime.models.source import (
 )
 from pastalang.runtime.models.training_note import TrainingNote, find_note, read_note
 
-_SHORT: Final = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
+_SHORT: Final = {
+    "bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32", "q8_0": INT8,
+    "8bit": INT8, "int4": INT8,
+}  # fmt: skip
 DType: TypeAlias = torch.dtype | DTypeName
 _LOG: Final = logging.getLogger("pastalang.load")
 
@@ -49,8 +54,12 @@ def load_model(
 
     `adapter` is merged into the weights. `packed` makes a CPU faster and leaves the model without gradients. A shipped
     model is small, so a CPU computes it in float32: in half precision, one seed could sample different tokens in
-    different batches.
+    different batches. In int8, weights are loaded in float32, and those of linear layers are quantised then.
     """
+    in_int8 = dtype in (INT8, torch.int8)
+    if in_int8:
+        _check_int8(device, packed=packed)
+        dtype = torch.float32
     check_source(source)
     folder = adapter_folder(source, adapter)
     check_hub(str(source))
@@ -63,11 +72,42 @@ def load_model(
     probe_tokens = find_probe_tokens(path, weights)
     if folder is not None:
         merge_adapter(weights, folder)
+    if in_int8 and not isinstance(weights, LlamaWeights):
+        _quantised(weights, path)
     if packed and not isinstance(weights, LlamaWeights):
         pack(weights)
     if is_slow_in_bfloat16(weights.device, weights.dtype):
         _LOG.warning("bfloat16 is slow on this processor, which has no kernels for it; float32 is faster here")
-    return LoadedModel(weights, load_tokenizer(path), _note_of(path, folder), probe_tokens)
+    return LoadedModel(weights, load_tokenizer(path), _note_of(path, folder), probe_tokens, in_int8)
+
+
+def _check_int8(device: str | None, *, packed: bool) -> None:
+    """Raises `LoadError` if nothing can be multiplied in int8."""
+    chosen = check_device(device or default_device())
+    if chosen.type != "cpu":
+        raise LoadError(
+            f"`dtype` int8 is for a CPU, and this model would be on {chosen.type}: choose the device cpu, or the type "
+            "float16 or bfloat16"
+        )
+    if not packed:
+        raise LoadError("weights in int8 are always packed: leave out `packed=False`, or choose another `dtype`")
+    if kernels_here() is None:
+        raise LoadError(
+            "`dtype` int8 is not for this processor and build of torch, which have no fast and exact products of int8: "
+            "choose float32"
+        )
+
+
+def _quantised(model: nn.Module, path: str | Path) -> None:
+    """Says how many weights are not those of a plain linear layer. Raises `LoadError` if all of them are not."""
+    count, rest = quantise(model)
+    if count == 0:
+        raise LoadError(f"{path} cannot be computed in int8: it has no plain linear layers; choose another `dtype`")
+    if rest:
+        _LOG.warning(
+            "int8: %s of %s million weights stay in float32, because their layers are not plain linear ones",
+            f"{rest / 1e6:,.1f}", f"{(rest + count) / 1e6:,.1f}",
+        )  # fmt: skip
 
 
 def _note_of(path: str | Path, adapter: Path | None) -> TrainingNote | None:
@@ -170,11 +210,14 @@ class LoadedModel:
     tokenizer: Any
     trained_for: TrainingNote | None
     probe_tokens: ProbeTokens | None = None
+    in_int8: bool = False
 
     def model(self, *, cells: int, packed: bool = True) -> Model:
         """What the engine runs. Loads the modules of transformers only for weights that need them."""
         if isinstance(self.weights, LlamaWeights):
-            return LlamaModel(self.weights, cells=cells, packed=packed, probe_tokens=self.probe_tokens)
+            return LlamaModel(
+                self.weights, cells=cells, packed=packed, in_int8=self.in_int8, probe_tokens=self.probe_tokens
+            )
         from pastalang.runtime.models.transformers import TransformersModel
 
         return TransformersModel(self.weights, cells=cells, probe_tokens=self.probe_tokens)
@@ -204,6 +247,15 @@ def check_dtype(dtype: object) -> torch.dtype:
     raise LoadError(
         f"`dtype` is one of {', '.join(names)}, not {dtype!r:.60}" + (f"; did you mean {hint}?" if hint else "")
     )
+
+
+def check_handed_over(dtype: object) -> None:
+    """Raises `LoadError` for a type that a model which is passed as it is does not take."""
+    if dtype in (INT8, torch.int8):
+        raise LoadError(
+            "weights are quantised to int8 when they are loaded, and a model that you pass is never changed: pass the "
+            "folder that it came from"
+        )
 
 
 def default_device() -> str:

@@ -10,7 +10,7 @@ compiles them all when it starts: met one by one, they take memory for hours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, cast
 
 import torch
@@ -34,7 +34,7 @@ class PackedLinear(nn.Module):
         self._bias = None if bias is None else bias.detach()
 
     @property
-    def kind(self) -> tuple[int, int, torch.dtype, bool]:
+    def kind(self) -> tuple[object, ...]:
         """Products of the same kind share their kernels."""
         return self.in_features, self.out_features, self.dtype, self._bias is not None
 
@@ -85,6 +85,11 @@ def pack(model: nn.Module) -> int:
     is shared with the embedding stays in memory next to its packed copy.
     """
     dtypes = {dtype for dtype in PACKED_TYPES if can_pack(dtype)}
+    return replace_linear(model, PackedLinear, dtypes)
+
+
+def replace_linear(model: nn.Module, kind: Callable[..., PackedLinear], dtypes: Set[torch.dtype]) -> int:
+    """Replaces every plain `Linear` on a CPU of one of these types. Returns how many."""
     found = [
         (parent, name)
         for parent in model.modules()
@@ -93,7 +98,7 @@ def pack(model: nn.Module) -> int:
     ]  # names, because a list of the children would keep all their weights until the end
     for parent, name in found:
         linear = getattr(parent, name)
-        setattr(parent, name, PackedLinear(linear.weight, linear.bias))
+        setattr(parent, name, kind(linear.weight, linear.bias))
         del linear
     return len(found)
 

@@ -62,3 +62,8 @@ class Compiles(Protocol):
     def compile_kernels(self) -> Iterator[None]:
         """Compile it before: a part at each step, for the thread in which the step is taken."""
         ...
+
+
+def computed_in(model: Model) -> str:
+    """The type of a model's weights, in which the other types of its products are."""
+    return "torch.int8" if getattr(model, "in_int8", False) else str(model.dtype)

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.runtime.errors import LoadError
 
-DTypeName: TypeAlias = Literal["float32", "bfloat16", "float16", "float64"]  # what a model computes in
+DTypeName: TypeAlias = Literal["float32", "bfloat16", "float16", "float64", "int8"]  # what a model computes in
 
 DEFAULT = "pasta-mini"
 SMOLLM2 = "smollm2"

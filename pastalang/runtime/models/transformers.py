@@ -29,6 +29,7 @@ from pastalang.runtime.models.compatibility import (
 from pastalang.runtime.models.last_layer import spare_last_layer
 from pastalang.runtime.models.packed import compile_kernels
 from pastalang.runtime.models.probe_tokens import ProbeTokens, with_probe_tokens
+from pastalang.runtime.models.quantized import is_quantised
 from pastalang.runtime.models.step_attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.step import StepBatch
 
@@ -54,6 +55,7 @@ class TransformersModel:
         check_modules(model)
         config = model.config.get_text_config()
         model.eval()
+        self.in_int8 = is_quantised(model)
         model.config.return_dict = config.return_dict = True  # with tuples, the families' own code fails
         if check:
             fast = TransformersModel(model, cells=CELLS_FOR_CHECK, check=False)

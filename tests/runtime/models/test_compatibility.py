@@ -16,7 +16,6 @@ from transformers.models.mistral import modeling_mistral
 from pastalang.runtime.attention.kv_cache import KVCache
 from pastalang.runtime.attention.masks import LastLayer
 from pastalang.runtime.models.compatibility import UnsupportedModel, check_config, check_logits
-from pastalang.runtime.models.last_layer import spare_last_layer
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
 from tests.oracle.toy_models import Family, toy_model
@@ -331,5 +330,5 @@ def test_the_last_layer_is_spared_only_if_it_sees_one_token_at_a_time(
     model = toy_model()
     last = model.model.layers[-1]
     last.mlp = part(model.config.hidden_size, model.config.hidden_size)
-    spare_last_layer(model, layers=len(model.model.layers))
+    TransformersModel(model, cells=32, check=False)
     assert bool(last.mlp._forward_hooks) is is_spared

@@ -11,10 +11,12 @@ import torch
 from torch import nn
 
 import pastalang
-from pastalang import Engine
-from pastalang.runtime.models import packed
+from pastalang import Engine, LoadError
+from pastalang.runtime.models import loading, packed
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.packed import PackedLinear, can_pack, compile_kernels, pack
+from pastalang.runtime.models.quantized import Fbgemm, OneDNN, QuantizedLinear, is_exact, kernels_here
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import Family, toy_model
 
 needs_kernels = pytest.mark.skipif(not can_pack(), reason="this build of torch has no packed products")
@@ -79,16 +81,6 @@ def test_kernels_are_compiled_before_they_are_needed(monkeypatch: pytest.MonkeyP
         for rows in (*range(1, 700), 5_000):
             narrow(torch.zeros(1, rows, 6))
     assert seen == before
-
-
-@needs_kernels
-def test_a_bias_is_kept() -> None:
-    states = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(0))
-    model = nn.Sequential(nn.Linear(24, 40), nn.Linear(40, 7, bias=False))
-    with torch.inference_mode():
-        before = model(states)
-        assert pack(model) == 2
-        torch.testing.assert_close(model(states), before)
 
 
 @needs_kernels
@@ -169,11 +161,30 @@ def test_weights_that_are_handed_over_stay_as_they_are() -> None:
     assert _kinds(found.weights, nn.Linear) == count
 
 
-@needs_kernels
-def test_a_run_says_the_same_with_packed_weights() -> None:
-    program = pastalang.compile("template form\n\nassistant json {\n  name: string(max=8)\n  count: integer\n}\n")
-    answers = []
-    for is_packed in (False, True):
-        engine = Engine.load("pasta-mini", device="cpu", dtype=torch.float32, packed=is_packed)
-        answers.append(engine.run(program, {}, any_mode=True).text)
-    assert answers[0] == answers[1]
+@pytest.mark.skipif(kernels_here() is None, reason="this build of torch has no products of int8")
+@pytest.mark.parametrize("kernels", [kind(levels) for levels in (127, 63) for kind in (Fbgemm, OneDNN)], ids=str)
+def test_a_row_in_int8_is_the_same_whatever_is_multiplied_with_it(kernels: Any) -> None:
+    if not is_exact(kernels):
+        pytest.skip("not exact on this processor")
+    weight, bias, states = torch.randn(40, 96), torch.randn(40), torch.randn(2, 300, 96)
+    states[0, 7], weight[3] = 0, 0
+    layer, plain = QuantizedLinear(weight, bias, kernels), nn.functional.linear(states, weight, bias)
+    with torch.inference_mode():
+        whole = layer(states)
+        assert all(torch.equal(layer(states[:, :rows]), whole[:, :rows]) for rows in (0, 1, 2, 3, 5, 8, 17, 33, 100))
+        assert torch.equal(layer(states.flip(1)).flip(1), whole)
+    error = (whole - plain).norm(dim=-1) / plain.norm(dim=-1)
+    assert 1e-4 < error.max() < 0.06 and torch.equal(whole[0, 7], bias)
+
+
+@pytest.mark.skipif(kernels_here() is None, reason="this build of torch has no products of int8")
+def test_int8_is_said_and_what_cannot_be_had_in_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(words: str, source: Any = "pasta-mini", **options: Any) -> None:
+        with pytest.raises(LoadError, match=words):
+            Engine.load(source, dtype="int8", **options)
+
+    assert "torch.int8" in repr(Engine.load("pasta-mini", device="cpu", dtype="int8", cells=64))
+    refused("leave out `packed=False`", device="cpu", packed=False)
+    refused("a model that you pass is never changed: pass the folder", (toy_model(), byte_tokenizer()))
+    monkeypatch.setattr(loading, "kernels_here", lambda: None)
+    refused("no fast and exact products of int8: choose float32", device="cpu")
