@@ -162,7 +162,7 @@ def test_weights_that_are_handed_over_stay_as_they_are() -> None:
 
 
 @pytest.mark.skipif(kernels_here() is None, reason="this build of torch has no products of int8")
-@pytest.mark.parametrize("kernels", filter(is_exact, [one(n) for n in (127, 63) for one in (Fbgemm, OneDNN)]), ids=str)
+@pytest.mark.parametrize("kernels", [one(n) for n in (127, 63) for one in (Fbgemm, OneDNN) if is_exact(one(n))])
 def test_a_row_in_int8_is_the_same_whatever_is_multiplied_with_it(kernels: Any) -> None:
     weight, bias, states = torch.randn(40, 96), torch.randn(40), torch.randn(2, 300, 96)
     states[0, 7], weight[3] = 0, 0
