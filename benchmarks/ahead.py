@@ -24,7 +24,7 @@ import torch
 import pastalang
 from pastalang.program.types import Drafts
 from pastalang.runtime.drafts.drafter import EngineDrafter
-from pastalang.runtime.models.source import DTypeName
+from pastalang.runtime.models.source import OWN, DTypeName
 from pastalang.training.probe_lines import table
 
 FED = (7, 15)  # besides the last token of a branch
@@ -56,8 +56,8 @@ class Total:
     answers: list[str] = field(default_factory=list)
 
 
-def engine_for(model: str, way: Way, dtype: DTypeName | None) -> pastalang.Engine:
-    engine = pastalang.Engine.load(model, drafts=way.drafts, dtype=dtype)
+def engine_for(model: str, way: Way, **options: Any) -> pastalang.Engine:
+    engine = pastalang.Engine.load(model, drafts=way.drafts, **options)
     drafter = engine.loop.drafter
     assert isinstance(drafter, EngineDrafter)
     if not way.predicts:
@@ -100,18 +100,20 @@ def main() -> None:
         choices=get_args(DTypeName),
         help="of the weights; float32 rounds so little that answers should be the same",
     )
+    parser.add_argument("--adapter", default=OWN, help="a name or a folder; none: the bare weights")
     given = parser.parse_args()
+    options: dict[str, Any] = {"adapter": None if given.adapter == "none" else given.adapter, "dtype": given.dtype}
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", pastalang.TruncationWarning)
     program = pastalang.load(given.program)
-    ahead = pastalang.Engine.load(given.model).model.probe_tokens
+    ahead = pastalang.Engine.load(given.model, **options).model.probe_tokens
     for line in () if ahead is None else table(ahead.accuracy):
         print(line)
     names = [one.name for one in program.only_template.inputs]
     sampling = None if given.temperature is None else pastalang.Sampling(temperature=given.temperature)
     for kind, rows in rows_by_kind(given.data, names, given.documents).items():
         print(*([f"\n{kind}"] if kind else []))
-        engines = [engine_for(given.model, way, given.dtype) for way in WAYS]
+        engines = [engine_for(given.model, way, **options) for way in WAYS]
         report(measure(engines, program, rows, mode=given.mode, sampling=sampling), len(rows))
 
 

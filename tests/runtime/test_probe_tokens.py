@@ -17,7 +17,6 @@ from pastalang.runtime.drafts.guess_tree import Chances
 from pastalang.runtime.drafts.probed import kind_of
 from pastalang.runtime.models import probe_tokens
 from pastalang.runtime.models.probe_tokens import BUCKETS, Accuracy, Kind, ProbeTokens, find_probe_tokens
-from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess, Node
 from pastalang.runtime.step import CellId, StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -261,9 +260,11 @@ def test_they_are_found_next_to_the_weights(folder: Path, kind: Kind, dtype: Any
     ],
 )
 def test_those_of_other_weights_are_refused(folder: Path, kind: Kind, said: str) -> None:
-    toy_model(vocabulary=VOCABULARY, seed=9).save_pretrained(folder)
+    other = toy_model(vocabulary=VOCABULARY, seed=9)
+    other.save_pretrained(folder)
     with pytest.raises(LoadError, match=said):
         pastalang.Engine.load(folder)
+    assert find_probe_tokens(folder, other, may_be_of_others=True) is None
 
 
 def test_those_of_another_width_are_refused(folder: Path, kind: Kind) -> None:
@@ -299,9 +300,3 @@ def test_a_file_under_the_name_of_the_other_kind_is_refused(folder: Path, kind: 
     (folder / kind.file).rename(folder / other.file)
     with pytest.raises(LoadError, match="its parts do not fit together"):
         pastalang.Engine.load(folder)
-
-
-def test_a_model_without_them_has_none(tmp_path: Path) -> None:
-    model = toy_model(vocabulary=VOCABULARY)
-    assert find_probe_tokens(tmp_path, model) is None
-    assert TransformersModel(model, cells=64).probe_tokens is None

@@ -30,6 +30,7 @@ from pastalang.runtime.models.source import (
     Adapter,
     DTypeName,
     adapter_folder,
+    ahead_folder,
     check_source,
     gguf_file,
     shipped_folder,
@@ -72,6 +73,8 @@ def load_model(
     probe_tokens = find_probe_tokens(path, weights)
     if folder is not None:
         merge_adapter(weights, folder)
+    else:
+        probe_tokens = probe_tokens or _shipped_probe_tokens(source, weights)
     if in_int8 and not isinstance(weights, LlamaWeights):
         _quantised(weights, path)
     if packed and not isinstance(weights, LlamaWeights):
@@ -108,6 +111,12 @@ def _quantised(model: nn.Module, path: str | Path) -> None:
             "int8: %s of %s million weights stay in float32, because their layers are not plain linear ones",
             f"{rest / 1e6:,.1f}", f"{(rest + count) / 1e6:,.1f}",
         )  # fmt: skip
+
+
+def _shipped_probe_tokens(source: str | Path, weights: Any) -> ProbeTokens | None:
+    """Those that come with PastaLang. The weights of the hub are not quantised, so they may be for others."""
+    folder = ahead_folder(source)
+    return None if folder is None else find_probe_tokens(folder, weights, may_be_of_others=True)
 
 
 def _note_of(path: str | Path, adapter: Path | None) -> TrainingNote | None:

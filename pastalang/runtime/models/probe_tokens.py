@@ -102,10 +102,11 @@ class ProbeTokens:
         save_file(tensors, folder / kind.file, {"version": _VERSION, "accuracy": json.dumps(accuracy)})
 
 
-def find_probe_tokens(source: str | Path, model: Any) -> ProbeTokens | None:
+def find_probe_tokens(source: str | Path, model: Any, *, may_be_of_others: bool = False) -> ProbeTokens | None:
     """The probe tokens next to weights in a folder or on the hub; None without any.
 
-    Raises `LoadError` if they cannot be read, were trained for other weights, or if there are two kinds of them.
+    Raises `LoadError` if they cannot be read, were trained for other weights, or if there are two kinds of them. Those
+    of other weights are left out if the folder `may_be_of_others`.
     """
     found = [(kind, path) for kind in Kind if (path := _path_of(source, kind.file)) is not None]
     if not found:
@@ -123,6 +124,8 @@ def find_probe_tokens(source: str | Path, model: Any) -> ProbeTokens | None:
     ours, embedding = sample_of(model), model.get_input_embeddings().weight
     is_ours = ours.shape == weights.shape and torch.allclose(ours, weights, rtol=0.02, atol=1e-3)
     if not is_ours or tokens.rows.shape[-1] != embedding.shape[-1]:
+        if may_be_of_others:
+            return None
         raise LoadError(
             f"{path} holds {kind.holds} of other weights: train again with `{kind.command}`, or delete the file"
         )

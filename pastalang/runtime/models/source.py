@@ -59,6 +59,11 @@ def shipped_folder(source: object) -> Path | None:
     return folder
 
 
+def ahead_folder(source: object) -> Path | None:
+    """Where the prompt tokens lie that come with PastaLang for bare weights that do not; None for any other source."""
+    return WEIGHTS / SMOLLM2 if source == SMOLLM2 else None
+
+
 def gguf_file(source: object) -> Path | None:
     """The GGUF file that a source names: itself, that of the package of `smollm2`, or the only one of a folder without
     other weights. Raises `LoadError` for a folder with several of them."""
