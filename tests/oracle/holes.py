@@ -67,7 +67,7 @@ def sample(
     column = _sampled_option(lowered, [left[token] for token in tokens], sampling, times)
     taken = left[tokens[column]]
     alike = [at for at, token in enumerate(tokens) if left[token] == taken]
-    is_token = taken.others or taken.token is not None
+    is_token = taken.others or taken.token is not None or len(taken.options) > 1
     return tokens[column], math.log(chances[column] if is_token else min(1.0, chances[alike].sum()))
 
 
