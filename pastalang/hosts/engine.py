@@ -105,7 +105,9 @@ class RemoteEngine(PointsToMany):
     trained_for = None  # a server does not say what its weights were trained for
     longest_text = 1 << 40  # the server refuses what is too long for its model
 
-    def __init__(self, transport: Transport, kind: Kind, model: str, *, tokenizer: Any, in_flight: int) -> None:
+    def __init__(
+        self, transport: Transport, kind: Kind, model: str, *, tokenizer: Any, in_flight: int, keys_in_words: bool
+    ) -> None:  # fmt: skip
         self.kind = kind
         self.name = model
         self._transport = transport
@@ -115,7 +117,7 @@ class RemoteEngine(PointsToMany):
         self._turns = None if self._server is None else Turns(self._server, tokenizer)
         # None: values are asked for as texts
         self.known_tokens = None if tokenizer is None or self._server is None else KnownTokens(tokenizer)
-        self._chats = Chats(transport, model)
+        self._chats = Chats(transport, model, keys_in_words=keys_in_words)
         self._plans = Plans()
         self._numbers = count(1)  # of runs
         self.on_request: OnRequest | None = None

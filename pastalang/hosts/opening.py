@@ -155,11 +155,11 @@ def _engine_at(
     from pastalang.hosts.transport import Transport
 
     asked = Transport(address.url, api_key=_key(api_key), patience=patience, in_flight=in_flight, transport=transport)
-    chosen, name = Kind.OPENAI if kind == "auto" else Kind(kind), address.model
+    chosen, name, names = Kind.OPENAI if kind == "auto" else Kind(kind), address.model, dict[str, bool]()
     if kind == "auto" or not name:
         try:
             found, names = wait_for(models_at(asked, first))
-            name = _known(name, names, address.url) if name else names[0]
+            name = _known(name, [*names], address.url) if name else next(iter(names))
         except BaseException:
             wait_for(asked.close())
             raise
@@ -169,7 +169,8 @@ def _engine_at(
         from pastalang.runtime.models.loading import load_tokenizer
 
         tokenizer = load_tokenizer(tokenizer)
-    return RemoteEngine(asked, chosen, name, tokenizer=tokenizer, in_flight=in_flight)
+    in_words = names.get(name, False)
+    return RemoteEngine(asked, chosen, name, tokenizer=tokenizer, in_flight=in_flight, keys_in_words=in_words)
 
 
 def _key(given: str | None) -> str | None:

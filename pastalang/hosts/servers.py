@@ -266,12 +266,15 @@ class LlamaCpp(Server):
 SERVERS: Final[Mapping[Kind, type[Server]]] = {Kind.VLLM: Vllm, Kind.SGLANG: Sglang, Kind.LLAMA_CPP: LlamaCpp}
 
 
-async def models_at(transport: Transport, patience: Patience) -> tuple[Kind, list[str]]:
-    """What answers at an address, and the models that it has, one at least. Raises `HostError`."""
+async def models_at(transport: Transport, patience: Patience) -> tuple[Kind, dict[str, bool]]:
+    """What answers at an address, and the models that it has, one at least. Raises `HostError`.
+
+    Of each, whether it reads keys as words: `pasta serve` says so.
+    """
     found = await transport.first("/v1/models", patience)
     try:
         owner = str(found["data"][0].get("owned_by", "")).lower().replace(".", "").replace("-", "")
-        names = [str(one["id"]) for one in found["data"]]
+        names = {str(one["id"]): one.get("keys_in_words") is True for one in found["data"]}
     except (KeyError, IndexError, TypeError, AttributeError):
         raise HostError(f"{transport.url}/v1/models lists no model") from None
     words = {"vllm": Kind.VLLM, "sglang": Kind.SGLANG, "llamacpp": Kind.LLAMA_CPP}

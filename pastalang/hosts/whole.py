@@ -14,6 +14,8 @@ from pastalang.plan.branches import InputText, Text, TurnEnd, TurnStart
 from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
+from pastalang.runtime.binding.shown_keys import with_keys_in_words
+from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import CheckedValue, Objection, judge
 from pastalang.runtime.result import Answer
@@ -52,8 +54,8 @@ def messages_of(plan: Plan, values: Mapping[str, Any]) -> list[dict[str, str]]:
         match segment:
             case TurnStart(role=role):
                 messages.append({"role": role.value, "content": ""})
-            case Text(text=text, shown=True) if messages:
-                messages[-1]["content"] += text
+            case Text(shown=True) if messages:
+                messages[-1]["content"] += fed_text(segment)
             case InputText(piece=piece):
                 messages[-1]["content"] += "".join(message_texts([piece], partial(_value, values)))
             case TurnEnd():
@@ -70,9 +72,10 @@ def _value(values: Mapping[str, Any], name: str) -> Any:
 class Chats:
     """A server that answers chats."""
 
-    def __init__(self, transport: Transport, model: str) -> None:
+    def __init__(self, transport: Transport, model: str, *, keys_in_words: bool = False) -> None:
         self.transport = transport
         self.model = model
+        self.keys_in_words = keys_in_words
 
     async def answer(
         self, plan: Plan, values: Mapping[str, Any], *, sampling: Sampling, seed: int, end: float | None,
@@ -85,7 +88,8 @@ class Chats:
         assert plan.output is not None
         output, types = plan.output, dict(plan.types)
         sources = no_texts(plan.inputs) | quotable_texts(values)
-        chat = _Chat(self, messages_of(plan, values), output, types, sampling, seed, end)
+        messages = messages_of(with_keys_in_words(plan) if self.keys_in_words else plan, values)
+        chat = _Chat(self, messages, output, types, sampling, seed, end)
         text = await chat.ask(output)
         misfits = rejected = 0
         while True:

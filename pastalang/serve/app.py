@@ -107,4 +107,8 @@ def _add_service(app: FastAPI, service: Service) -> None:
 
 
 def _model(service: Service) -> dict[str, Any]:
-    return {"id": service.settings.name, "object": "model", "created": service.started, "owned_by": "pastalang"}
+    note = service.engine.trained_for
+    return {
+        "id": service.settings.name, "object": "model", "created": service.started, "owned_by": "pastalang",
+        "keys_in_words": note is not None and note.keys_in_words,
+    }  # fmt: skip
