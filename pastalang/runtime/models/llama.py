@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
-from torch.nn.functional import linear, silu
+from torch.nn.functional import linear, rms_norm, silu
 
 from pastalang.runtime.attention.attention import attend
 from pastalang.runtime.attention.clusters import Costs
@@ -178,7 +178,6 @@ class LlamaModel:
         self._layers = tuple(_layer_of(weights, number, product) for number in range(shape.layers))
         self._norm = weights.take(_NORM)
         self._head = product(weights.take(_HEAD))
-        self._least = torch.tensor(shape.epsilon**0.5, dtype=self.dtype, device=self.device)
         exponents = torch.arange(0, shape.head, 2, dtype=torch.int64).float() / shape.head
         self._frequencies = (1.0 / shape.theta**exponents).to(self.device)
         self._memory = AttentionMemory(
@@ -247,14 +246,14 @@ class LlamaModel:
 
     def _normed(self, states: Tensor, weight: Tensor) -> Tensor:
         if self.dtype in (torch.float32, torch.float64):
-            length: Tensor = torch.linalg.vector_norm(states, dim=-1, keepdim=True)  # fewer operations than `rms_norm`
-            return (states / length.mul_(self.shape.hidden**-0.5).hypot_(self._least)).mul_(weight)
+            return rms_norm(states, (self.shape.hidden,), weight, self.shape.epsilon)
         full = states.float()  # half precision is rounded where the weights were trained to be
         return weight * (full * torch.rsqrt(full.square().mean(-1, keepdim=True) + self.shape.epsilon)).to(self.dtype)
 
 
 def _rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    return (states * cosine).addcmul_(states.roll(states.shape[-1] // 2, dims=-1), sine)
+    first, second = states.chunk(2, dim=-1)
+    return states * cosine + torch.cat([second, first], dim=-1) * sine
 
 
 def _layer_of(weights: LlamaWeights, number: int, product: Callable[[Tensor], Product]) -> _Layer:
