@@ -133,7 +133,6 @@ class HostBranch:
     lists: list[_OpenList] = field(default_factory=list)
     wave: int = 0  # how many requests had to be answered one after another before it is where it is
     prompt: int = 0  # how many pieces it has written before the model's turn
-    replaced_by: None = None
 
     @property
     def request(self) -> PlanRun:

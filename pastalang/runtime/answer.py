@@ -63,7 +63,7 @@ def answers_of(request: AuthorsRun, *, may_be_wrong: bool = False) -> tuple[tupl
 
 def documents_of(request: AuthorsRun) -> tuple[tuple[Author, ...], bool]:
     """The branch that each answer began with, and whether they are stacked documents."""
-    written = latest(request.root).written
+    written = request.root.written
     stack = next((one for one in written if isinstance(one, WrittenLoop) and one.stacked), None)
     if stack is None:
         return (request.root,), False
@@ -72,7 +72,7 @@ def documents_of(request: AuthorsRun) -> tuple[tuple[Author, ...], bool]:
 
 def layout_of(document: Author) -> Layout:
     """The answer that began with this branch, as it is now."""
-    request, document = document.request, latest(document)
+    request = document.request
     page = _LayoutBuilder(request, document)
     page.write(document.written, document, page.values)
     text = "".join(stretch.text for stretch in page.stretches)
@@ -116,13 +116,6 @@ def _moved(field: FieldResult, text: str, cuts: list[Cut]) -> FieldResult:
     start, end = (moved(place, cuts) for place in field.span)
     is_left_out = start == end
     return replace(field, span=(start, end), text=field.text if is_left_out else text[start:end])
-
-
-def latest(branch: Author) -> Author:
-    """The branch that stands for this one in the answer: mostly itself."""
-    while branch.replaced_by is not None:
-        branch = branch.replaced_by
-    return branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +184,7 @@ class _LayoutBuilder:
                 case WrittenField(field=field):
                     self._field(field, branch, into)
                 case WrittenBranch(branch=forked):
-                    self._branch(latest(forked), into)
+                    self._branch(forked, into)
                 case WrittenLoop(name=name, items=items):
                     self._loop(one)
                     values: list[dict[str, Any]] = []

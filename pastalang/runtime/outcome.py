@@ -87,16 +87,15 @@ def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | 
 
 def _input_tokens(request: RequestState) -> int:
     """The tokens before the model's turn. What stacked documents share is counted once."""
-    root = request.root
-    first = root.sequence
+    first, *others = (branch.sequence for branch in request.first_run)
     shared = first.prompt or first.start + len(first.tokens)
-    return shared + sum(branch.sequence.prompt for branch in request.branches if branch is not root)
+    return shared + sum(one.prompt for one in others)
 
 
 def _prompt_of(request: RequestState) -> str:
     """The text before the model's turn."""
     decode = request.tokens.encoder.decode
-    first, *others = (branch.sequence for branch in request.branches)
+    first, *others = (branch.sequence for branch in request.first_run)
     shared = decode([*_kept(first), *first.tokens][: first.prompt or None])
     return shared + "".join(decode(one.tokens[: one.prompt]) for one in others if one.prompt)
 
@@ -116,7 +115,9 @@ def _undrawn_tokens(request: RequestState) -> int:
 
 
 def trace_of(request: RequestState) -> Trace:
-    branches = request.branches
+    """Of the runs that repeat the first one, what was fed or drawn in them."""
+    first = set(request.first_run)
+    branches = [one for one in request.branches if one in first or one.memory.fed or one.record.drawn]
     return Trace(
         passes=request.counts.last_draw,
         lanes=tuple(_lane(branch) for branch in branches),
@@ -149,7 +150,7 @@ def _prompt(request: RequestState) -> Iterator[ForcedTokens]:
     """The beginning of the root that the prefix cache holds: tokens of earlier requests, and new ones."""
     if not request.branches:
         return
-    tokens = _kept(request.root.sequence)
+    tokens = _kept(request.branches[0].sequence)
     decode = request.tokens.encoder.decode
     reused = min(request.counts.reused_tokens, len(tokens))
     for part, start, was_kept in ((tokens[:reused], 0, True), (tokens[reused:], reused, False)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pastalang import Plan
 from pastalang.plan.branches import Address, BranchId, Form, Hole, Value
@@ -13,9 +13,6 @@ from pastalang.values.fit import read, to_python
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.json import Place as Span
 from pastalang.values.paths import Mismatch
-
-if TYPE_CHECKING:
-    from tests.oracle.branch import Checkpoint
 
 Loop: TypeAlias = tuple[BranchId, Address]  # a repeat or a fan-out, by its branch and its address
 LoopItems: TypeAlias = Mapping[Loop, int]  # of every loop around a field or a branch, outermost first: which item
@@ -30,8 +27,7 @@ def same_items(one: LoopItems, other: LoopItems) -> bool:
 class Field:
     """The value of a hole. Forced tokens have a log-probability of 0.
 
-    Decoding it again starts at `checkpoint`. `threads` are the branches that the model began in its text. `draws` are
-    the tokens that were drawn.
+    `threads` are the branches that the model began in its text. `draws` are the tokens that were drawn.
     """
 
     hole: Hole
@@ -42,7 +38,6 @@ class Field:
     truncated: bool = False
     attempts: int = 1
     problem: str | None = None
-    checkpoint: Checkpoint | None = None
     threads: list[Thread] = field(default_factory=list)
     draws: int = 0
 
@@ -56,12 +51,9 @@ class Field:
 
 
 class Author(Protocol):
-    """A branch as the answer sees it. `latest` is the branch that stands for it in the answer: mostly itself."""
+    """A branch as the answer sees it."""
 
     written: list[Written]
-
-    @property
-    def latest(self) -> Author: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +120,7 @@ class Layout:
     written: JsonValue = None
     mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
 
+    writers: Mapping[int, Author] = field(default_factory=dict)  # of the fields, by identity
     begun: list[tuple[str, int, Values]] = field(default_factory=list)  # a name, where it begins, and its place
 
     def is_part(self, name: str) -> bool:
@@ -155,9 +148,9 @@ def layout_of(plan: Plan, root: Author, document: int) -> Layout:
 
 
 def _documents(root: Author) -> list[Sequence[Written]]:
-    written = root.latest.written
+    written = root.written
     stack = next((one for one in written if isinstance(one, WrittenLoop) and one.stacked), None)
-    return [written] if stack is None else [one.author.latest.written for one in _authors(stack)]
+    return [written] if stack is None else [one.author.written for one in _authors(stack)]
 
 
 def _authors(stack: WrittenLoop) -> Iterator[WrittenBranch]:
@@ -195,7 +188,7 @@ def _read(layout: Layout, written: Iterable[Written], named: Values | None = Non
             case Field():
                 _read_field(layout, one, named)
             case WrittenBranch(author=author):
-                _read_branch(layout, author.latest, named)
+                _read_branch(layout, author, named)
             case WrittenLoop(name=name, items=items):
                 inner_values = [_read(layout, inner) for inner in items]
                 if not layout.is_part(name):
@@ -229,7 +222,7 @@ def _read_field(layout: Layout, field: Field, named: Values) -> None:
     for thread in field.threads:
         layout.text += _spelled(field.text[done : thread.at], is_quoted)
         done = thread.at
-        _read_branch(layout, thread.author.latest, {})
+        _read_branch(layout, thread.author, {})
     layout.text += _spelled(field.text[done:], is_quoted)
     value = whole_text(field) if field.hole.auto is not None else _value(layout.plan, field)
     quotes = is_quoted and not field.hole.is_thread  # they are known text around it
@@ -248,7 +241,7 @@ def whole_text(field: Field) -> str:
 
 
 def _text_of(thread: Thread) -> str:
-    return "".join(one.text for one in thread.author.latest.written if isinstance(one, Field))
+    return "".join(one.text for one in thread.author.written if isinstance(one, Field))
 
 
 def _spelled(text: str, is_quoted: bool) -> str:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from pastalang.plan.branches import Branch, BranchId, Choose, Each, Fork, Hole, Join, Overrun, Repeat, Segment
+from pastalang.plan.branches import Branch, BranchId, Choose, Each, Fork, Hole, Overrun, Repeat, Segment
 from tests.oracle.answer import Field, Loop, LoopItems, Written, same_items
 from tests.oracle.token import Path, Token, extended
 
 T = TypeVar("T")
+Key: TypeAlias = tuple[str, tuple[int, ...]]
+Instance: TypeAlias = tuple[BranchId, tuple[int, ...]]
 
 
 @dataclass(slots=True)
@@ -36,32 +38,17 @@ class Frame:
         return id in forked_in(self.segments) and wanted.get(self.loop, self.item + 1) > self.item
 
 
-@dataclass(eq=False)
-class Checkpoint:
-    """A branch as it was right before a hole, a choice, a list or a join, so that it can be decoded again from there.
+@dataclass(frozen=True)
+class Lead:
+    """Text before what is decoded again: a field, or all of a branch from its first hole, choice or list on.
 
-    `number` counts its earlier checkpoints, and `forked` the branches that it had forked. `joined` are the branches
-    that the join at this checkpoint added.
+    It is not shown. It stands at `position` if that is not where the branch is.
     """
 
-    branch: BranchState
-    number: int
-    path: Path
-    own: Path
-    position: int
-    start: int
-    sees: tuple[BranchState, ...]
-    forked: int
-    segment: Segment
-    joined: tuple[BranchState, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """A branch repeats an older one up to a checkpoint, is fed `lead`, which is not shown, and decodes from there."""
-
-    checkpoint: Checkpoint
-    lead: tuple[int, ...]
+    key: Key
+    field: Key | None
+    text: str
+    position: int | None
 
 
 @dataclass(eq=False, repr=False)
@@ -76,9 +63,11 @@ class BranchState:
     names: Mapping[str, Any]
     sees: tuple[BranchState, ...]  # the branches that it sees a part of
     last_pass: int  # the pass of its last draw, or of the last draw that it waited for
-    attempt: int = 1
-    replay: Replay | None = None  # until it reaches the checkpoint
-    own_before: Path = ()
+    before: BranchState | None = None  # what it repeats
+    leads: Sequence[Lead] = ()
+    lead: Lead | None = None  # the one that it has reached
+    is_stale: bool = False  # it repeats what it wrote, but has joined something that is not what it was
+    kept: list[Token] = field(default_factory=list)  # its first tokens, if they are those of the run before
     lockstep_values: tuple[BranchState, ...] = ()  # the earlier values of its lock-step group
     tokens: list[Token] = field(default_factory=list)
     drawn_after: list[Token] = field(default_factory=list)  # the tokens after which it drew
@@ -87,10 +76,11 @@ class BranchState:
     frames: list[Frame] = field(default_factory=list)
     forked: list[BranchState] = field(default_factory=list)
     outcomes: list[Any] = field(default_factory=list)  # of its draws: values, chosen arms, whether lists continue
-    checkpoints: list[Checkpoint] = field(default_factory=list)
+    joined: list[BranchState] = field(default_factory=list)
+    decides: bool = False  # whether it has a hole, a choice or a list
     has_ended: bool = False
-    replaced_by: BranchState | None = None
-    is_hidden: bool = False  # from the answer
+    run: int = 1  # the number of the run that it belongs to
+    since: int = 1  # of the run in which it last wrote something new
 
     def __repr__(self) -> str:
         """Short, because branches refer to one another."""
@@ -102,28 +92,17 @@ class BranchState:
         self.frames.append(Frame(self.spec.segments, self.loops))
 
     @property
-    def first_checkpoint(self) -> Checkpoint | None:
-        """Before its first hole, choice or list."""
-        return next((checkpoint for checkpoint in self.checkpoints if not isinstance(checkpoint.segment, Join)), None)
-
-    @property
     def items(self) -> tuple[int, ...]:
         return tuple(self.loops.values())
 
     @property
-    def own(self) -> Path:
-        """The branch's own tokens, and those of the branches that it replaces, up to its checkpoint."""
-        return (*self.own_before, *self.tokens)
+    def instance(self) -> Instance:
+        return self.spec.id, self.items
 
     @property
     def document(self) -> tuple[int, ...]:
         """The items of the stacks around it: which answer it belongs to."""
         return self.items[: len(self.items) - len(self.draw_items)]
-
-    @property
-    def latest(self) -> BranchState:
-        """The branch that stands for it in the answer: mostly itself."""
-        return self if self.replaced_by is None else self.replaced_by.latest
 
     @property
     def budget(self) -> int | None:
@@ -134,21 +113,23 @@ class BranchState:
 
     def feed(self, tokens: Iterable[int]) -> None:
         """Add tokens. In lock-step, token k also sees token k of the earlier values, or waits for them to end."""
-        if self.replay is not None:
-            return
         for token in tokens:
+            if len(self.tokens) < len(self.kept):
+                self._add(self.kept[len(self.tokens)])
+                continue
             number = len(self.tokens)
             beside = [other.tokens[number] for other in self.lockstep_values if number < len(other.tokens)]
             ended = [other.last_pass for other in self.lockstep_values if number >= len(other.tokens)]
-            fed = Token(token, self.position, extended(self.path, beside), max([self.last_pass, *ended]))
-            self.tokens.append(fed)
-            self.path = fed.path
-            self.position += 1
+            self._add(Token(token, self.position, extended(self.path, beside), max([self.last_pass, *ended])))
+
+    def _add(self, fed: Token) -> None:
+        self.tokens.append(fed)
+        self.path = fed.path
+        self.position += 1
 
     def skip(self, positions: int) -> None:
         """Continue after the positions that are reserved for a fork."""
-        if self.replay is None:
-            self.position += positions
+        self.position += positions
 
     def join(self, others: Sequence[BranchState]) -> None:
         seen = list(self.sees)
@@ -166,30 +147,24 @@ class BranchState:
 
     # ── decoding again ───────────────────────────────────────────────────────────────────────────────────
 
-    def reach_checkpoint(self, segment: Segment) -> Checkpoint:
-        """Note a checkpoint. During a replay it is the checkpoint of the older branch, and nothing is fed.
+    def reach(self, field: Key | None, lead_tokens: Callable[[str], Iterable[int]]) -> None:
+        """Before a hole, a choice or a list. Its limit counts from the end of a lead to it."""
+        self.decides = True
+        found = [one for one in self.leads if one.field in (None, field)]
+        if self.before is None or not found:
+            return
+        self.become_new()
+        self.lead, before = found[0], self.position
+        self.position = self.position if found[0].position is None else found[0].position
+        self.feed(lead_tokens(found[0].text))
+        self.start += self.position - before
 
-        At the last one the replay ends and the lead is fed. A later attempt starts at the same checkpoint, before the
-        lead of this one.
-        """
-        replay = self.replay
-        if replay is None or (replay.checkpoint.number == len(self.checkpoints) and isinstance(segment, Join)):
-            checkpoint = Checkpoint(
-                self, len(self.checkpoints), self.path, self.own, self.position, self.start, self.sees,
-                len(self.forked), segment,
-            )  # fmt: skip
-        else:
-            checkpoint = replay.checkpoint.branch.checkpoints[len(self.checkpoints)]
-        self.checkpoints.append(checkpoint)
-        if replay is not None and replay.checkpoint.number == checkpoint.number:
-            self.replay = None
-            self.feed(replay.lead)
-            self.start = replay.checkpoint.start + self.position - replay.checkpoint.position
-        return checkpoint
+    def become_new(self) -> None:
+        self.before, self.since = None, self.run
 
-    def replayed_or(self, draw: Callable[[], T]) -> T:
-        """The outcome of a draw: during a replay that of the older branch, otherwise a new one."""
-        found: T = draw() if self.replay is None else self.replay.checkpoint.branch.outcomes[len(self.outcomes)]
+    def repeated_or(self, draw: Callable[[], T]) -> T:
+        """The outcome of a draw: the same as before, or a new one."""
+        found: T = draw() if self.before is None else self.before.outcomes[len(self.outcomes)]
         self.outcomes.append(found)
         return found
 

@@ -56,13 +56,13 @@ def write_tagged_text(
     pattern = _TAGS[policy][in_thread]
     control = _control_tokens(_TAG_STARTS[policy][in_thread], request)
     state = _any_text(request, hole)
-    field = Field(hole, loops, checkpoint=None if in_thread else branch.checkpoints[-1])
+    field = Field(hole, loops)
     threads: list[BranchState] = []
     room_left = MAX_THREAD_ROOMS * hole.max_tokens
     raw, tags, is_over, is_closed = "", list[Tag](), False, False
     while not is_over:
         allowed = {*map(int, tokens_of(state.allowed())), *control}
-        token, log_probability = draw(request, branch, allowed, hole.sampling)
+        token, log_probability = branch.repeated_or(lambda now=allowed: draw(request, branch, now, hole.sampling))
         field.append(token, log_probability)
         field.draws += 1
         is_kept = True

@@ -170,17 +170,17 @@ def draw(
 
     The draw takes place in the first pass in which every token that the branch sees has been fed.
     """
-    attempt = "" if branch.attempt == 1 else f"attempt {branch.attempt}"
+    attempt = "" if branch.run == 1 else f"attempt {branch.run}"
     key = RandomKey(request.seed, branch.spec.name, branch.draw_items, len(branch.drawn_after), attempt)
     branch.drawn_after.append(branch.path[-1])
     branch.last_pass = max(branch.last_pass, *(1 + token.known for token in branch.path))
-    penalised = {token.token for token in branch.own}
+    penalised = {token.token for token in branch.tokens}
     return sample(request.logits(branch.path[-1]), allowed, sampling.over(request.base_sampling), penalised, key, left)
 
 
 def fill(request: Request, branch: BranchState, hole: Hole, loops: LoopItems, sources: Mapping[str, str]) -> Field:
     """Accept the forced tokens, draw one token, and repeat to the end of the value."""
-    field = Field(hole, loops, checkpoint=branch.checkpoints[-1])
+    field = Field(hole, loops)
     try:
         state, choice = _start_guide(request, branch, hole, sources)
         _force(request, branch, state, field)

@@ -1,13 +1,13 @@
-"""Repair: decode branches of a finished run again, round by round, until each answer is valid or attempts run out.
+"""Repair: run the plan of a finished answer again, round by round, until each answer is valid or attempts run out.
 
 Every stacked document is repaired as if it were alone. The rounds of all documents begin together.
 
-A round    1  compares the unsure fields with their retakes, and keeps the surer of each two
-           2  decodes the fields again that the validator objects to or that are unsure, all at once
-           3  if there are none, decodes every branch again that has joined a field which has changed
+A round    1  compares the unsure fields with what they were before; those that are not surer are put back
+           2  decodes the fields again that the validator objects to, or else those that are unsure
+           3  if there are none, decodes every branch again from where it joined something newer than it has seen
 
-old  … "brand": ┬ "Foo"              leaves the answer, with all branches forked after the checkpoint
-new             └ the lead … "Bar"   sees what the old branch saw at the checkpoint, and its own lead
+old  … "brand": "Foo"               repeated, up to the field that is decoded again
+new  … "brand": the lead … "Bar"    and new from there on
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from pastalang import Problem
 from pastalang.plan.branches import Form, Placement
 from pastalang.program import types as t
 from pastalang.program.visit import arms_of
-from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, judge
 from pastalang.values.json import Node, places_of
@@ -31,10 +30,9 @@ from pastalang.values.json import Place as Span
 from pastalang.values.lengths import closed_texts
 from pastalang.values.paths import path_text
 from tests.oracle.answer import Field, Layout, layout_of, layouts_of
-from tests.oracle.branch import BranchState, Checkpoint, Replay
-from tests.oracle.run import Run
+from tests.oracle.branch import BranchState, Key, Lead
+from tests.oracle.run import Again, Run
 
-Key: TypeAlias = tuple[str, tuple[int, ...]]
 _BEFORE_VALUE = re.compile(r'"([^"\\]|\\.)*": ')
 
 
@@ -45,12 +43,8 @@ class Target:
     key: Key
     layout: Layout
     span: Span
-    checkpoint: Checkpoint
+    branch: BranchState
     field: Field | None
-
-    @property
-    def branch(self) -> BranchState:
-        return self.checkpoint.branch.latest
 
     @property
     def text(self) -> str:
@@ -71,9 +65,9 @@ class Target:
 
 def field_targets(layout: Layout) -> list[Target]:
     return [
-        Target((one.hole.field, one.items), layout, span, one.checkpoint, one)
+        Target((one.hole.field, one.items), layout, span, layout.writers[id(one)], one)
         for one, span in layout.fields
-        if one.checkpoint is not None
+        if not one.hole.is_thread
     ]
 
 
@@ -104,103 +98,10 @@ def _branches_of(layout: Layout) -> Iterator[Target]:
     """Inner branches first. If a branch writes its key itself, its value begins after the key."""
     for author, span in layout.branches:
         assert isinstance(author, BranchState)
-        if author.first_checkpoint is not None:
+        if author.decides:
             key = _BEFORE_VALUE.match(layout.text, span.start, span.end)
             value = Span(key.end() if key else span.start, span.end)
-            yield Target((author.spec.name, author.items), layout, value, author.first_checkpoint, None)
-
-
-@dataclass(frozen=True, eq=False)
-class Retake:
-    """`new` replaces `old` and all of `hidden` in the answer."""
-
-    checkpoint: Checkpoint
-    old: BranchState
-    new: BranchState
-    hidden: tuple[BranchState, ...]
-
-
-def branches_after(checkpoint: Checkpoint) -> list[BranchState]:
-    """The branches that depend on a checkpoint: its own, and those forked after it."""
-    branch = checkpoint.branch.latest
-    return [branch, *_descendants(branch.forked[checkpoint.forked :])]
-
-
-def _descendants(forked: Iterable[BranchState]) -> Iterator[BranchState]:
-    for child in forked:
-        yield child.latest
-        yield from _descendants(child.latest.forked)
-
-
-def all_branches_after(checkpoints: Iterable[Checkpoint]) -> set[BranchState]:
-    return {one for checkpoint in checkpoints for one in branches_after(checkpoint)}
-
-
-def joiners_of(live: Sequence[BranchState], replaced: set[BranchState]) -> list[Checkpoint]:
-    """The first joins of other branches with any of these, or with branches that are decoded again because of them.
-
-    A branch that is decoded again because of another join is left out. `live` are the branches of the answer.
-    """
-    found: Mapping[BranchState, Checkpoint] = {}
-    while True:
-        gone = replaced | all_branches_after(found.values())
-        first = {one: _first_join(one, gone) for one in live if one not in replaced}
-        now = {one: checkpoint for one, checkpoint in first.items() if checkpoint is not None}
-        if now.keys() == found.keys() and all(now[one] is found[one] for one in now):
-            return [checkpoint for one, checkpoint in now.items() if not _comes_with_another(one, now)]
-        found = now
-
-
-def _first_join(branch: BranchState, gone: set[BranchState]) -> Checkpoint | None:
-    return next((checkpoint for checkpoint in branch.checkpoints if not gone.isdisjoint(checkpoint.joined)), None)
-
-
-def _comes_with_another(branch: BranchState, checkpoints: Mapping[BranchState, Checkpoint]) -> bool:
-    return any(
-        other is not branch and branch in branches_after(checkpoint) for other, checkpoint in checkpoints.items()
-    )
-
-
-def rewind_to(run: Run, live: Sequence[BranchState], leads: Sequence[tuple[Checkpoint, str]]) -> list[Retake]:
-    """Decode again from each checkpoint, after its lead. All new branches exist before the first one is written.
-
-    A joined branch with a lead is longer than its gap, so it moves to positions after the whole answer, whose branches
-    are `live`. Without gaps it stays where it is.
-    """
-    free = 1 + max(token.position for one in live for token in one.path)
-    retakes = []
-    for checkpoint, text in leads:
-        given = text.removesuffix(leading_space_of(checkpoint.segment))
-        lead = run.request.encoder.text(given + opening_quote(checkpoint.segment) if text else "")
-        has_gap = run.request.plan.placement is Placement.GAPS
-        is_moved = bool(text) and checkpoint.branch.spec.id in run.joined and has_gap
-        retakes.append(_retake(run, checkpoint, lead, free if is_moved else checkpoint.position))
-        new = retakes[-1].new
-        free = max(free, new.position + len(lead) + new.spec.reserve)
-    return retakes
-
-
-def _retake(run: Run, checkpoint: Checkpoint, lead: tuple[int, ...], position: int) -> Retake:
-    old = checkpoint.branch.latest
-    hidden = tuple(one for one in branches_after(checkpoint) if one is not old)
-    new = BranchState(
-        old.spec, old.loops, old.draw_items, checkpoint.path, position, old.names, checkpoint.sees, run.passes,
-        replay=Replay(checkpoint, lead), own_before=checkpoint.own,
-    )  # fmt: skip
-    run.add(new)
-    old.replaced_by = new
-    for one in (old, *hidden):
-        one.is_hidden = True
-    return Retake(checkpoint, old, new, hidden)
-
-
-def undo(retake: Retake) -> None:
-    """The old branch, and all branches hidden with it, are part of the answer again."""
-    for one in (retake.new, *_descendants(retake.new.forked[retake.checkpoint.forked :])):
-        one.is_hidden = True
-    for one in (retake.old, *retake.hidden):
-        one.is_hidden = False
-    retake.old.replaced_by = None
+            yield Target((author.spec.name, author.items), layout, value, author, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +116,7 @@ class Repair:
     """`models` holds an instance for each answer that is valid, `problems` the objections that remain."""
 
     def __init__(self, run: Run, policy: Policy) -> None:
+        self._run = run
         count = len(layouts_of(run.request.plan, run.branches[0]))
         self._answers = [_AnswerRepair(run, policy, number) for number in range(count)]
 
@@ -231,8 +133,11 @@ class Repair:
         return sum(one.attempts for one in self._answers)
 
     def starts_round(self) -> bool:
-        """Prepare the next round. Returns False if nothing is decoded again."""
-        rounds = [one.starts_round() for one in self._answers]  # of all of them
+        """Begin the next run. Returns False if nothing is decoded again."""
+        again = Again({one.instance: one for one in self._run.branches})
+        rounds = [one.starts_round(again) for one in self._answers]  # of all of them
+        if any(rounds):
+            self._run.begin(again)
         return any(rounds)
 
 
@@ -247,43 +152,50 @@ class _AnswerRepair:
         self._is_done = False
         self._most = 0  # how often a field may be decoded again for the objections of this round
         self._tried: Counter[Key] = Counter()
-        self._doubts: list[tuple[Target, Retake]] = []
-        self._replaced: set[BranchState] = set()  # a branch that has joined one of these is out of date
+        self._failing: Sequence[Failure] = ()
+        self._doubted: Sequence[Target] = ()
         self.model: Any = None
         self.problems: tuple[Problem, ...] = ()
 
-    @property
-    def _live(self) -> list[BranchState]:
-        """The branches of this answer. With a stack, the root belongs to none."""
-        return [one for one in self._run.live if one.document in ((), (self._document,))]
-
-    def starts_round(self) -> bool:
-        self._is_done = self._is_done or not self._decodes_again()
+    def starts_round(self, again: Again) -> bool:
+        self._is_done = self._is_done or not self._decodes_again(again)
         return not self._is_done
 
-    def _decodes_again(self) -> bool:
+    def _decodes_again(self, again: Again) -> bool:
+        # With a stack, the root belongs to no answer.
+        stacked = (self._document,) if self._run.stacks else ()
+        self._live = [one for one in self._run.branches if one.document == stacked]
+        self._count()
         failures = self._validate()
-        if self._resolve_doubts(failures):
-            failures = self._validate()
-        late = joiners_of(self._live, self._replaced)
-        waiting = all_branches_after(late)  # they are validated when they have been decoded again
-        failures = [one for one in failures if waiting.isdisjoint(target.branch for target in one.targets)]
+        if self._puts_back(failures, again):
+            return True
+        failures = [one for one in failures if not any(target.branch.is_stale for target in one.targets)]
         is_lost = any(all(self._tried[key] >= self._most for key in _keys(one)) for one in failures)
         if is_lost and not self._policy.keep_invalid:
             self._give_up(failures)
             return False
-        if self._retake_fields(failures, waiting):
+        leads = list(self._leads(self._apart(self._wanted(failures))))
+        for target, lead in leads:
+            again.leads.setdefault(target.branch.instance, []).append(lead)
+        if leads:
             return True
-        if late:
-            rewind_to(self._run, self._live, [(checkpoint, "") for checkpoint in late])
+        if any(one.is_stale for one in self._live):
+            again.settled.add(stacked)
             return True
         self._give_up(failures)
         return False
+
+    def _count(self) -> None:
+        reached = {one.lead.key for one in self._live if one.lead is not None}
+        along = {key for one in self._failing if reached & set(_keys(one)) for key in _keys(one)}
+        self._tried.update(reached | {key for key in along if self._tried[key] < self._most})
+        self.attempts += len(reached)
 
     # ── validation ───────────────────────────────────────────────────────────────────────────────────────
 
     def _validate(self) -> list[Failure]:
         self._layout = layout_of(self._run.request.plan, self._run.branches[0], self._document)
+        self._layout.writers = {id(field): one for one in self._live for field in one.fields}
         self._most = self._policy.checks if self._layout.mismatches else self._policy.repair
         found, objections = judge(self._layout, self._policy.model)
         self.model = None if objections else found
@@ -304,69 +216,104 @@ class _AnswerRepair:
             path_text(path), failure.objection.reason, text[value.start : value.end], attempts, self._document
         )  # fmt: skip
 
-    # ── retakes ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── what is decoded again ────────────────────────────────────────────────────────────────────────────
 
-    def _retake_fields(self, failures: Iterable[Failure], waiting: set[BranchState]) -> bool:
+    def _wanted(self, failures: Sequence[Failure]) -> list[tuple[Target, str]]:
+        """The targets to decode again, each with the comment on what it was."""
         objected: dict[Key, tuple[Target, str]] = {}
         for failure in failures:
+            comment = f"not accepted: {_on_one_line(failure.objection.reason, 160)}"
             for target in failure.targets:
                 if self._tried[target.key] < self._most:
-                    objected.setdefault(target.key, (target, failure.objection.reason))
-        failing = self._apart([target for target, _ in objected.values()])
-        unsure = [one for one in self._unsure(waiting) if one.key not in objected]
-        apart = [one for one in self._apart([*failing, *unsure]) if one not in failing]
-        branches = {target.branch for target in failing}
-        doubted = [one for one in apart if branches.isdisjoint(branches_after(one.checkpoint))]
-        leads = [_lead(one, f"not accepted: {_on_one_line(objected[one.key][1], 160)}") for one in failing]
-        leads += [_lead(one, "not sure, once more:") for one in doubted]
-        gone = all_branches_after(target.checkpoint for target in failing)
-        retakes = rewind_to(
-            self._run, self._live, list(zip((one.checkpoint for one in (*failing, *doubted)), leads, strict=True))
-        )
-        self._replaced |= gone
-        first = {target.key for target in failing}
-        along = {key for one in failures if first & set(_keys(one)) for key in _keys(one) if key in objected}
-        self._tried.update({*first, *along, *(target.key for target in doubted)})
-        self.attempts += len(failing) + len(doubted)
-        self._doubts = list(zip(doubted, retakes[len(failing) :], strict=True))
-        return bool(retakes)
+                    objected.setdefault(target.key, (target, comment))
+        self._failing = failures
+        self._doubted = [] if objected else self._unsure()
+        return [*objected.values(), *((target, "not sure, once more:") for target in self._doubted)]
 
-    def _unsure(self, waiting: set[BranchState]) -> list[Target]:
+    def _unsure(self) -> list[Target]:
         policy = self._policy
         return [
             target
             for target in field_targets(self._layout)
             if target.confidence < (policy.retry_below or 0.0)
             and self._tried[target.key] < policy.retries
-            and target.branch not in waiting
+            and not target.branch.is_stale
         ]
 
-    def _apart(self, targets: Sequence[Target]) -> list[Target]:
-        """Without the targets that are decoded again anyway, because another one is."""
-        return [one for one in targets if not any(self._comes_with(one, other) for other in targets)]
+    def _apart(self, wanted: Sequence[tuple[Target, str]]) -> list[tuple[Target, str]]:
+        """Without those in branches that have joined other ones of these, directly or through others."""
+        found = []
+        for target, comment in wanted:
+            others = {one.branch for one, _ in wanted if one.branch is not target.branch}
+            if not any(self._waits_for(target.branch, one) for one in others):
+                found.append((target, comment))
+        return found
 
-    def _comes_with(self, one: Target, other: Target) -> bool:
-        if one.branch is other.branch:
-            return other.span.start < one.span.start
-        seen = set(branches_after(other.checkpoint))
-        return one.branch in seen | all_branches_after(joiners_of(self._live, seen))
+    def _waits_for(self, branch: BranchState, other: BranchState) -> bool:
+        """Whether it, or a branch that it began in, has joined the other one or what began there."""
+        came_from = {other, *_descendants([other])}
+        reached: set[BranchState] = set()
+        while True:
+            late = [
+                one
+                for one in self._live
+                if any(joined in came_from | reached and joined not in one.forked for joined in one.joined)
+            ]
+            now = {*late, *_descendants(late)}
+            if now == reached:
+                return branch in now
+            reached = now
+
+    def _leads(self, wanted: Iterable[tuple[Target, str]]) -> Iterator[tuple[Target, Lead]]:
+        """A joined branch with a lead is longer than its gap, so it moves behind the whole answer. Without gaps it
+        stays where it is."""
+        free = 1 + max(token.position for one in self._live for token in one.path)
+        for target, comment in wanted:
+            text, branch = _lead(target, comment), target.branch
+            is_moved = branch.spec.id in self._run.joined and self._run.request.plan.placement is Placement.GAPS
+            field = None if target.field is None else target.key
+            yield target, Lead(target.key, field, text, free if is_moved else None)
+            if is_moved:
+                free += len(self._run.request.encoder.text(text)) + branch.spec.reserve
 
     # ── unsure fields ────────────────────────────────────────────────────────────────────────────────────
 
-    def _resolve_doubts(self, failures: Iterable[Failure]) -> bool:
-        """Keep the surer of each old value and its retake. Returns whether any retake was undone."""
+    def _puts_back(self, failures: Iterable[Failure], again: Again) -> bool:
+        """Repeat what a field was before that is not surer now, and everything after it. Says whether there is any."""
         now = {target.key: target for target in field_targets(self._layout)}
         refused = {key for failure in failures for key in _keys(failure)}
-        was_undone = False
-        for before, retake in self._doubts:
-            after = now.get(before.key)
+        live = {one.instance: one for one in self._live}
+        put_back: list[BranchState] = []
+        for before in self._doubted:
+            branch, after = live.get(before.branch.instance), now.get(before.key)
+            if branch is None or branch.lead is None or branch.lead.key != before.key:
+                continue
             if after is None or before.key in refused or not _is_surer(after, before):
-                undo(retake)
-                was_undone = True
-            else:
-                self._replaced.update((retake.old, *retake.hidden))
-        self._doubts = []
-        return was_undone
+                put_back.append(branch)
+        self._doubted = ()
+        for branch in put_back:
+            for one in (branch, *_begun_anew(branch)):
+                again.before.pop(one.instance)
+        assert self._run.again is not None or not put_back
+        for branch in put_back:
+            before = self._run.again.before[branch.instance]
+            for old in (before, *_descendants([before])):
+                again.before.setdefault(old.instance, old)
+        return bool(put_back)
+
+
+def _descendants(branches: Iterable[BranchState]) -> Iterator[BranchState]:
+    for branch in branches:
+        yield from branch.forked
+        yield from _descendants(branch.forked)
+
+
+def _begun_anew(branch: BranchState) -> Iterator[BranchState]:
+    """The branches that are new because it is new."""
+    for one in branch.forked:
+        if one.since == one.run and one.lead is None:
+            yield one
+            yield from _begun_anew(one)
 
 
 def _keys(failure: Failure) -> list[Key]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from pastalang.plan.branches import ROOT, Address, BranchId, Each, Fork, Form, H
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.binding.chat import Turn, turns_of
 from tests.oracle.answer import Loop, LoopItems, WrittenBranch, WrittenLoop, same_items
-from tests.oracle.branch import BranchState, forked_in
+from tests.oracle.branch import BranchState, Instance, Key, Lead, forked_in
 from tests.oracle.holes import Request
 from tests.oracle.token import Token
 
@@ -26,12 +26,37 @@ class Cost:
     fed: int
 
 
+@dataclass
+class Again:
+    """How a run repeats the one before. Where a document is `settled`, what has joined something newer is new."""
+
+    before: dict[Instance, BranchState]
+    leads: dict[Instance, list[Lead]] = field(default_factory=dict)
+    settled: set[tuple[int, ...]] = field(default_factory=set)
+
+
 class Run:
+    """`branches` are those of the present run of the plan, `all_branches` those of all runs of it."""
+
     def __init__(self, request: Request) -> None:
         self.request = request
         self.stacks: set[Loop] = set()
+        self.all_branches: list[BranchState] = []
+        self.attempts: Counter[Key] = Counter()
+        self.number = 0
+        self.prompt: int | None = None  # how many tokens the root had when it first did something else than be fed
+        self.begin(None)
+
+    def begin(self, again: Again | None) -> None:
+        """Run the plan once more. All of the prompt but its last token is in memory already."""
+        root = BranchState(self.request.plan.branch(ROOT), {}, (), (), 0, {}, (), self.passes if again else 0)
+        if again is not None:
+            root.kept = self.branches[0].tokens[: max(0, (self.prompt or 0) - 1)]
+        self.again = again
+        self.number += 1
         self.started = 0  # how many of the branches are being written
-        self.branches = [BranchState(request.plan.branch(ROOT), {}, (), (), 0, {}, (), 0)]
+        self.branches: list[BranchState] = []
+        self.add(root, None)
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -60,30 +85,23 @@ class Run:
 
     @property
     def passes(self) -> int:
-        return max(one.last_pass for one in self.branches)
+        return max(one.last_pass for one in self.all_branches)
 
     @property
     def cost(self) -> Cost:
         """Only tokens that some draw sees are fed."""
-        drawn_after = [token for one in self.branches for token in one.drawn_after]
+        drawn_after = [token for one in self.all_branches for token in one.drawn_after]
         return Cost(self.passes, len(drawn_after), len(_with_all_seen(drawn_after)))
 
     def count_attempts(self) -> None:
-        fields = {id(one): one for branch in self.branches for one in branch.fields}
-        times = Counter((one.hole.field, one.items) for one in fields.values())
-        for one in fields.values():
-            one.attempts = times[one.hole.field, one.items]
+        for one in (one for branch in self.branches for one in branch.fields):
+            one.attempts = self.attempts[one.hole.field, one.items]
 
     # ── branches ─────────────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def live(self) -> Iterator[BranchState]:
-        """The branches of the answer."""
-        return (one for one in self.branches if not one.is_hidden)
-
     def branches_at(self, id: BranchId, loops: LoopItems) -> list[BranchState]:
         """The branches of the answer with these items, in order."""
-        found = [one for one in self.live if one.spec.id == id and same_items(one.loops, loops)]
+        found = [one for one in self.branches if one.spec.id == id and same_items(one.loops, loops)]
         return sorted(found, key=lambda one: one.items)
 
     def is_complete(self, id: BranchId, loops: LoopItems, joiner: BranchState) -> bool:
@@ -125,11 +143,6 @@ class Run:
         branch.skip(reserve)
         return thread
 
-    def repeat_fork(self, branch: BranchState) -> None:
-        """During a replay, the next branch that the older one forked belongs to the new one."""
-        assert branch.replay is not None
-        branch.forked.append(branch.replay.checkpoint.branch.forked[len(branch.forked)])
-
     def fan_out(
         self, branch: BranchState, each: Each, loops: LoopItems, address: Address, elements: Sequence[Any]
     ) -> None:
@@ -148,22 +161,36 @@ class Run:
     def _start(
         self, parent: BranchState, id: BranchId, loops: LoopItems, position: int, names: dict[str, Any]
     ) -> BranchState:
-        if parent.replay is not None:
-            child = parent.replay.checkpoint.branch.forked[len(parent.forked)]
-        else:
-            draw_items = tuple(item for loop, item in loops.items() if loop not in self.stacks)
-            child = BranchState(
-                self.request.plan.branch(id), loops, draw_items, parent.path, position, {**parent.names, **names},
-                (*parent.sees, parent), parent.last_pass,
-            )  # fmt: skip
-            self.add(child)
+        draw_items = tuple(item for loop, item in loops.items() if loop not in self.stacks)
+        child = BranchState(
+            self.request.plan.branch(id), loops, draw_items, parent.path, position, {**parent.names, **names},
+            (*parent.sees, parent), parent.last_pass,
+        )  # fmt: skip
+        self.add(child, parent)
         parent.forked.append(child)
         return child
 
-    def add(self, branch: BranchState) -> None:
-        """Counts the attempts for each branch of the plan and its items."""
-        branch.attempt += sum(one.spec.id == branch.spec.id and one.loops == branch.loops for one in self.branches)
+    def add(self, branch: BranchState, parent: BranchState | None) -> None:
+        branch.run, branch.since = self.number, self.number
+        if self.again is not None and (parent is None or parent.before is not None):
+            branch.before = self.again.before.get(branch.instance)
+            branch.leads = self.again.leads.get(branch.instance, ())
+        if branch.before is not None:
+            branch.since = branch.before.since
+        branch.is_stale = parent is not None and parent.is_stale
         self.branches.append(branch)
+        self.all_branches.append(branch)
+
+    def note_joined(self, branch: BranchState, joined: Sequence[BranchState]) -> None:
+        """A branch that repeats has joined others. Is it out of date?"""
+        branch.joined += joined
+        is_late = any(one.is_stale or one.since > branch.since for one in joined)
+        if self.again is None or branch.before is None or not is_late:
+            return
+        if branch.document in self.again.settled:
+            branch.become_new()
+        else:
+            branch.is_stale = True
 
 
 def _with_all_seen(tokens: Iterable[Token]) -> set[int]:

@@ -6,21 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias, TypeVar, assert_never
 
 from pastalang.plan import branches as p
 from pastalang.plan.branches import Address, Form, Segment
 from pastalang.program.program import Role
-from pastalang.runtime.binding.spaced import fed_end, fed_text
+from pastalang.program.types import Sampling
+from pastalang.runtime.binding.spaced import fed_end, fed_text, leading_space_of, opening_quote
 from pastalang.values.fit import read, to_plain
 from pastalang.values.quotes import BORDER
 from pastalang.values.text import message_texts, value_at
 from tests.oracle.answer import BegunValue, Field, LoopItems, WrittenBranch, WrittenLoop, same_items, whole_text
-from tests.oracle.branch import BranchState, Frame
+from tests.oracle.branch import BranchState, Frame, Key
 from tests.oracle.free_text import think, write_tagged_text
 from tests.oracle.holes import Refused, decide, fill
 from tests.oracle.run import Run
 
+_FED = p.TurnStart | p.TurnEnd | p.Text | p.InputText | p.ItemNumber
+T = TypeVar("T")
 Waits: TypeAlias = Iterator[Callable[[], bool]]
 
 
@@ -77,6 +80,8 @@ def _enter(run: Run, branch: BranchState, segments: Sequence[Segment], loops: Lo
 
 def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, address: Address) -> Waits:
     encoder = run.request.encoder
+    if branch is run.branches[0] and run.prompt is None and not isinstance(segment, _FED):
+        run.prompt = len(branch.tokens)
     match segment:
         case p.TurnStart(role=role, index=index):
             if role is Role.ASSISTANT and index == len(run.turns) - 1:
@@ -96,34 +101,37 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
         case p.ItemNumber():
             _show(run, branch, str([*loops.values()][-1] + 1))
         case p.Hole(form=p.Form.THOUGHT):
-            branch.reach_checkpoint(segment)
-            branch.written_here.append(branch.replayed_or(lambda: think(run.request, branch, segment)))
+            branch.written_here.append(_filled(branch, lambda: think(run.request, branch, segment)))
         case p.Hole() if segment.auto is not None:
             yield from _tagged_text(run, branch, segment, loops, address)
         case p.Hole():
-            branch.reach_checkpoint(segment)
+            _reach(run, branch, segment, (segment.field, tuple(loops.values())))
             sources = sources_of(run, branch, loops)
-            field = branch.replayed_or(lambda: fill(run.request, branch, segment, loops, sources))
+            is_new = branch.before is None
+            field = _filled(branch, lambda: fill(run.request, branch, segment, loops, sources))
+            run.attempts[segment.field, field.items] += is_new
             branch.written_here.append(field)
             branch.fields.append(field)
         case p.Fork():
             run.fork(branch, segment, loops)
         case p.Each():
-            elements = elements_of(run, branch, loops, segment.over, segment.over_hole, segment.maximum)
+            over = segment.over
+            elements = branch.repeated_or(
+                lambda: elements_of(run, branch, loops, over, segment.over_hole, segment.maximum)
+            )
             run.fan_out(branch, segment, loops, address, elements)
         case p.Place(branch=id):
             [placed] = run.branches_at(id, loops)
             branch.written_here.append(WrittenBranch(placed))
         case p.Join(branches=ids):
-            checkpoint = branch.reach_checkpoint(segment)
-            if branch.replay is None:
-                yield lambda: all(run.is_complete(id, loops, branch) for id in ids)
-                checkpoint.joined = tuple(one for id in ids for one in run.branches_at(id, loops))
-                branch.join(checkpoint.joined)
+            yield lambda: all(run.is_complete(id, loops, branch) for id in ids)
+            joined = tuple(one for id in ids for one in run.branches_at(id, loops))
+            run.note_joined(branch, joined)
+            branch.join(joined)
         case p.Choose():
-            branch.reach_checkpoint(segment)
+            _reach(run, branch, segment)
             leads = [encoder.text(fed_text(arm)) for arm in segment.arms]
-            number = branch.replayed_or(lambda: decide(run.request, branch, leads, segment.sampling))
+            number = _decided(run, branch, leads, segment.sampling)
             _begin(branch, segment.begins)
             branch.written_here.append(segment.arms[number].lead)
             yield from _enter(run, branch, segment.arms[number].segments, loops, (*address, number))
@@ -133,17 +141,37 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
             assert_never(segment)
 
 
+def _reach(run: Run, branch: BranchState, segment: Segment, field: Key | None = None) -> None:
+    """The text of a lead, without the white space that the segment writes anew, and with the quote before bare text."""
+    ending, quote = leading_space_of(segment), opening_quote(segment)
+    branch.reach(field, lambda text: run.request.encoder.text(text.removesuffix(ending) + quote))
+
+
+def _filled(branch: BranchState, fill: Callable[[], T]) -> T:
+    """What is written in a hole, and was before."""
+    start, repeats = len(branch.tokens), branch.before is not None
+    found, tokens = branch.repeated_or(lambda: (fill(), [token.token for token in branch.tokens[start:]]))
+    branch.feed(tokens if repeats else ())
+    return found
+
+
+def _decided(
+    run: Run, branch: BranchState, options: Sequence[Sequence[int] | None], sampling: Sampling
+) -> int:  # fmt: skip
+    repeats = branch.before is not None
+    number = branch.repeated_or(lambda: decide(run.request, branch, options, sampling))
+    branch.feed((options[number] or ()) if repeats else ())
+    return number
+
+
 def _tagged_text(run: Run, branch: BranchState, hole: p.Hole, loops: LoopItems, address: Address) -> Waits:
-    """A text in which the model begins branches. During a replay they are those of the older branch."""
+    """A text in which the model begins branches."""
     if not hole.is_thread:
-        branch.reach_checkpoint(hole)
-    if branch.replay is None:
-        field = yield from write_tagged_text(run, branch, hole, loops, address)
-    else:
-        field = branch.replay.checkpoint.branch.outcomes[len(branch.outcomes)]
-        for _ in field.threads:
-            run.repeat_fork(branch)
-    branch.outcomes.append(field)
+        _reach(run, branch, hole, (hole.field, tuple(loops.values())))
+    run.attempts[hole.field, tuple(loops.values())] += branch.before is None
+    field = yield from write_tagged_text(run, branch, hole, loops, address)
+    if branch.before is not None:
+        field.problem = branch.before.fields[len(branch.fields)].problem
     branch.written_here.append(field)
     branch.fields.append(field)
 
@@ -160,7 +188,7 @@ def _show(run: Run, branch: BranchState, text: str) -> None:
 
 def _repeat(run: Run, branch: BranchState, repeat: p.Repeat, loops: LoopItems, address: Address) -> Waits:
     """Write item by item: one for each element of a list, or as many as the model decides."""
-    branch.reach_checkpoint(repeat)
+    _reach(run, branch, repeat)
     loop = (branch.spec.id, address)
     frame = Frame(repeat.body, loops, loop=loop)
     branch.frames.append(frame)
@@ -170,7 +198,8 @@ def _repeat(run: Run, branch: BranchState, repeat: p.Repeat, loops: LoopItems, a
     outside.append(written)
     elements = None
     if repeat.over is not None:
-        elements = elements_of(run, branch, loops, repeat.over, repeat.over_hole, repeat.maximum)
+        over = repeat.over
+        elements = branch.repeated_or(lambda: elements_of(run, branch, loops, over, repeat.over_hole, repeat.maximum))
     while True:
         number = frame.item + 1
         text = None
@@ -213,7 +242,7 @@ def _decide_on_item(run: Run, branch: BranchState, repeat: p.Repeat, number: int
     if number < repeat.minimum:
         branch.feed(opening)
         return "".join(parts), True
-    option = branch.replayed_or(lambda: decide(run.request, branch, [opening, closing], repeat.sampling))
+    option = _decided(run, branch, [opening, closing], repeat.sampling)
     return ("".join(parts) if option == 0 else stop or ""), option == 0
 
 

@@ -117,7 +117,7 @@ class Remembering:
         trees = []
         for branch in branches:
             run = branch.request
-            key = (repr(run.values), run.options.seed, branch.name, branch.items, branch.retries.attempt)
+            key = (repr(run.values), run.options.seed, branch.name, branch.items, run.again and run.again.number)
             before = self._known.setdefault(key, branch)
             tree = [] if before is branch else self._tree(before.sequence.tokens[len(branch.sequence.tokens) :])
             trees.append(tree[:most])

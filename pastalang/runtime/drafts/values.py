@@ -23,7 +23,7 @@ class Values:
 
     def note(self, request: RequestState) -> None:
         """Remember the values of a request that is over."""
-        for branch in request.branches:
+        for branch in request.live:
             for field in _fields(branch.written):
                 if field.is_done and field.decoding.tokens:
                     self._note(field)

@@ -1,32 +1,33 @@
-"""Reviews finished answers in rounds, until each answer is accepted or no attempts are left.
+"""Reviews finished answers, and runs the plan again until each answer is accepted or no attempts are left.
 
 answer complete ── validate ──┬── all valid, nothing out of date ──> done
-      ^                       ├── fields fail, attempts are left ──> decode those fields again, in the same passes
-      └───────────────────────┴── fields have changed ──> decode the branches that joined them again
+      ^                       ├── fields fail, attempts are left ──> a run in which these fields are decoded again
+      └───────────────────────┴── fields have changed ──> a run in which the branches that joined them are, too
 
-A field that fails is *repaired*: the new value replaces the old one. A field that is only unsure is *retried*: the
-value with the higher probability stays.
+All else is repeated in these runs; see `scheduler.again`. A field that fails is *repaired*: the new value replaces the
+old one. A field that is only unsure is *retried*, once nothing fails: the value with the higher probability stays.
 
-Stacked documents share the passes of a round and nothing else: each is reviewed as if it were alone.
+Stacked documents share the runs and nothing else: each is reviewed as if it were alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pastalang.plan.branches import Instance, Placement
 from pastalang.runtime.answer import Layout, documents_of, layout_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.targets import Key, Target, field_targets, repair_text, retry_text, targets_of
 from pastalang.runtime.repair.validation import Objection, judge
-from pastalang.runtime.scheduler.rewind import Retake, branches_after, joiners_of, latest, rewind_to, undo
-from pastalang.runtime.scheduler.state import BranchState, RequestState
-from pastalang.runtime.scheduler.transcript import Author, Field
+from pastalang.runtime.scheduler.lockstep import highest_seen
+from pastalang.runtime.scheduler.state import Again, BranchState, Lead, RequestState
+from pastalang.runtime.scheduler.transcript import Author
 from pastalang.values.json import places_of
 from pastalang.values.paths import path_text
 
@@ -41,16 +42,6 @@ class Failure:
     @property
     def keys(self) -> set[Key]:
         return {target.key for target in self.targets}
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """An unsure field that is being decoded again. `replaced` are the branches that the new ones stand for."""
-
-    target: Target
-    before: Field
-    retake: Retake
-    replaced: frozenset[BranchState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +76,16 @@ class Review:
         """Repairs and retries. A branch that is decoded again only because it joined one does not count."""
         return sum(one.attempts for one in self._answers)
 
-    @property
-    def undoable(self) -> Iterator[BranchState]:
-        """What retries have taken out of the answers, until it is known whether they are kept."""
-        for retry in (retry for one in self._answers for retry in one.retries):
-            yield from (retry.retake.old, *retry.retake.hidden)
-
-    def review(self, request: RequestState) -> bool:
-        """Starts the next round. Returns whether there is anything to decode."""
+    def review(self, request: RequestState) -> Again | None:
+        """How the next run repeats this one; None if nothing is decoded again."""
         documents, _ = documents_of(request)
         if not self._answers:
             self._answers = [AnswerReview(self.policy, number) for number in range(len(documents))]
-        rounds = [one.review(document) for one, document in zip(self._answers, documents, strict=True)]
-        return any(rounds)
+        again = Again(
+            2 if request.again is None else request.again.number + 1, {one.instance: one for one in request.live}
+        )
+        rounds = [one.review(document, again) for one, document in zip(self._answers, documents, strict=True)]
+        return again if any(rounds) else None
 
 
 @dataclass(slots=True)
@@ -109,37 +97,47 @@ class AnswerReview:
     model: Any = None
     problems: tuple[Problem, ...] = ()
     attempts: int = 0
-    retries: list[Retry] = field(default_factory=list)
     _is_over: bool = False
     _most: int = 0  # how often a field may be decoded again for the objections of this round
     _tried: Counter[Key] = field(default_factory=Counter)
-    # Branches that are no longer in the answer. Branches that joined them are out of date.
-    _replaced: set[BranchState] = field(default_factory=set)
+    _failures: Sequence[Failure] = ()  # which the last run has decoded again
+    _unsure: Sequence[Target] = ()  # which the last run has decoded again, as they were before
 
-    def review(self, document: Author) -> bool:
-        """Starts the next round of the answer that began with `document`. Returns whether there is one."""
-        self._is_over = self._is_over or not self._starts_round(document)
+    def review(self, document: Author, again: Again) -> bool:
+        """Says in `again` what of the answer that began with `document` is decoded again, and returns whether it is."""
+        self._is_over = self._is_over or not self._goes_on(document, again)
         return not self._is_over
 
-    def _starts_round(self, document: Author) -> bool:
+    def _goes_on(self, document: Author, again: Again) -> bool:
+        assert isinstance(document, BranchState)
+        live = {one.instance: one for one in document.request.live.beside(document)}
+        self._count([one.repeats.lead.key for one in live.values() if one.repeats.lead is not None])
         layout = layout_of(document)
         failures = self._validate(layout)
-        if self._resolve_retries(layout, failures):
-            layout = layout_of(document)
-            failures = self._validate(layout)
-        outdated = joiners_of(self._replaced)
-        stale = {one for point in outdated.values() for one in branches_after(point)}
-        failures = [one for one in failures if stale.isdisjoint(_branches(one.targets))]
+        undone = self._undone(layout, failures, live)
+        if undone:
+            self._take_back(undone, live, again)
+            return True
+        failures = [one for one in failures if not any(target.branch.repeats.is_stale for target in one.targets)]
         if not self.policy.keep_invalid and not all(map(self._is_repairable, failures)):
             self._give_up(layout, failures)
             return False
-        if self._decode_again(layout, failures, stale):
+        if attempts := self._attempts(layout, failures, live.values()):
+            for target, lead in _leads(attempts, live.values()):
+                again.leads.setdefault(target.branch.instance, []).append(lead)
             return True
-        if outdated:
-            rewind_to([(point, "") for point in outdated.values()])
-        else:
-            self._give_up(layout, failures)
-        return bool(outdated)
+        if any(one.repeats.is_stale for one in live.values()):
+            again.settled.add(document.document)
+            return True
+        self._give_up(layout, failures)
+        return False
+
+    def _count(self, decoded: Sequence[Key]) -> None:
+        """The fields of one objection share its attempts: what follows in the same branch is decoded again too."""
+        first = set(decoded)
+        along = {key for one in self._failures if not first.isdisjoint(one.keys) for key in one.keys}
+        self._tried.update({*first, *(key for key in along if self._tried[key] < self._most)})
+        self.attempts += len(decoded)
 
     def _validate(self, layout: Layout) -> list[Failure]:
         self.model = None
@@ -153,78 +151,64 @@ class AnswerReview:
 
     # ── what is decoded again ────────────────────────────────────────────────────────────────────────────
 
-    def _decode_again(self, layout: Layout, failures: list[Failure], stale: set[BranchState]) -> bool:
-        """Rewinds the failing and the unsure fields. Returns whether there are any."""
-        wrong = self._to_repair(layout, failures)
-        unsure = self._to_retry(layout, stale) if self.policy.retry_below is not None else {}
-        repaired = _independent([attempt.target for attempt in wrong.values()])
-        unsure_targets = [target for key, target in unsure.items() if key not in wrong]
-        retried = [one for one in _independent([*repaired, *unsure_targets]) if one not in repaired]
-        # An unsure field that a failing one depends on waits until the failing one is right.
-        retried = [one for one in retried if set(branches_after(one.checkpoint)).isdisjoint(_branches(repaired))]
-        attempts = [wrong[target.key] for target in repaired]
-        attempts += [Attempt(one, retry_text(layout.answer.text, one.place), "unsure") for one in retried]
-        replaced = {attempt.target.key: frozenset(branches_after(attempt.target.checkpoint)) for attempt in attempts}
-        # The fields of one objection share its attempts: those that follow in the same branch are decoded again too.
-        first = {target.key for target in repaired}
-        along = {key for one in failures if not first.isdisjoint(one.keys) for key in one.keys & wrong.keys()}
-        self._tried.update({*first, *along, *(target.key for target in retried)})
-        self.attempts += len(attempts)
-        for attempt in attempts:
-            events = attempt.target.checkpoint.branch.request.events
-            events.report(FieldAgain(attempt.target.name, attempt.target.items, attempt.reason))
-        retakes = rewind_to([(attempt.target.checkpoint, attempt.text) for attempt in attempts])
-        for target in repaired:
-            self._replaced |= replaced[target.key]
-        for target, retake in zip(retried, retakes[len(repaired) :], strict=True):
-            assert target.field is not None
-            self.retries.append(Retry(target, target.field, retake, replaced[target.key]))
-        return bool(retakes)
-
-    def _to_repair(self, layout: Layout, failures: list[Failure]) -> dict[Key, Attempt]:
-        """The failing fields that have attempts left."""
+    def _attempts(self, layout: Layout, failures: list[Failure], live: Iterable[BranchState]) -> list[Attempt]:
+        """The failing fields that have attempts left; if there are none, the unsure ones."""
+        text = layout.answer.text
         wrong: dict[Key, Attempt] = {}
         for failure in failures:
             for target in failure.targets:
                 if self._tried[target.key] < self._most:
                     reason = failure.objection.reason
-                    text = repair_text(layout.answer.text, target.place, reason)
-                    wrong.setdefault(target.key, Attempt(target, text, reason))
-        return wrong
+                    wrong.setdefault(target.key, Attempt(target, repair_text(text, target.place, reason), reason))
+        unsure = [] if wrong else self._to_retry(layout)
+        attempts = _independent(
+            [*wrong.values(), *(Attempt(one, retry_text(text, one.place), "unsure") for one in unsure)], live
+        )
+        self._failures, self._unsure = failures, unsure
+        return attempts
 
-    def _to_retry(self, layout: Layout, stale: set[BranchState]) -> dict[Key, Target]:
+    def _to_retry(self, layout: Layout) -> list[Target]:
         """The unsure fields that have attempts left."""
         threshold = self.policy.retry_below or 0.0
-        return {
-            target.key: target
+        return [
+            target
             for target in field_targets(layout)
-            if target.field is not None
-            and _confidence(target.field, target.checkpoint.branch) < threshold
+            if _confidence(target) < threshold
             and self._tried[target.key] < self.policy.retries
-            and stale.isdisjoint(_branches([target]))
-        }
+            and not target.branch.repeats.is_stale
+        ]
 
     # ── what stays ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _resolve_retries(self, layout: Layout, failures: list[Failure]) -> bool:
-        """Keeps the surer value of each retried field, unless a validator objects to it.
+    def _undone(self, layout: Layout, failures: list[Failure], live: Mapping[Instance, BranchState]) -> set[Instance]:
+        """The branches whose retried field stays as it was: the other value is not surer, or a validator objects to it.
 
-        A retry that gives the same value again is undone, whatever its probability. Returns whether one was undone.
+        A value that is the same again stays with the probability that it had.
         """
-        retries, self.retries = self.retries, []
-        now = {target.key: target.field for target in field_targets(layout)}
+        unsure, self._unsure = self._unsure, ()
+        now = {target.key: target for target in field_targets(layout)}
         refused = {target.key for failure in failures for target in failure.targets}
-        was_undone = False
-        for retry in retries:
-            field = now.get(retry.target.key)
-            if field is None or retry.target.key in refused or not _is_surer(field, retry):
-                again = FieldAgain(retry.target.name, retry.target.items, "it stays as it was")
-                retry.retake.new.request.events.report(again)
-                undo(retry.retake)
-                was_undone = True
-            else:
-                self._replaced |= retry.replaced
-        return was_undone
+        undone: set[Instance] = set()
+        for before in unsure:
+            branch, after = live.get(before.branch.instance), now.get(before.key)
+            if branch is None or branch.repeats.lead is None or branch.repeats.lead.key != before.key:
+                continue  # it was decoded again with another one
+            if after is None or before.key in refused or not _is_surer(after, before):
+                branch.request.events.report(FieldAgain(before.name, before.items, "it stays as it was"))
+                undone.add(branch.instance)
+        return undone
+
+    def _take_back(self, undone: set[Instance], live: Mapping[Instance, BranchState], again: Again) -> None:
+        """The next run repeats what these branches were before the last one, and what began in them."""
+        last = next(iter(live.values())).request.again
+        assert last is not None
+        for instance, one in live.items():
+            if one.repeats.since == last.number and _cause(one) in undone:
+                del again.before[instance]
+        for instance, old in last.before.items():
+            if instance not in again.before and _is_inside(old, undone):
+                again.before[instance] = old
+                again.told[instance] = live[instance].repeats.kept if instance in live else 0
 
     def _is_repairable(self, failure: Failure) -> bool:
         return any(self._tried[target.key] < self._most for target in failure.targets)
@@ -248,33 +232,71 @@ class AnswerReview:
         )
 
 
-def _independent(targets: Sequence[Target]) -> list[Target]:
-    """Without the targets that are decoded again anyway, because another target is."""
-    invalidated = {target.key: _invalidated(target) for target in targets}
-    return [one for one in targets if not any(_covers(other, one, invalidated[other.key]) for other in targets)]
+def _independent(attempts: list[Attempt], live: Iterable[BranchState]) -> list[Attempt]:
+    """Without those in branches that wait for other ones of these: they are decoded again when those are right."""
+    late = {one.target.branch.instance: _joiners(one.target.branch, live) for one in attempts}
+    return [
+        one
+        for one in attempts
+        if not any(
+            one.target.branch.instance in found for of, found in late.items() if of != one.target.branch.instance
+        )
+    ]
 
 
-def _invalidated(target: Target) -> set[BranchState]:
-    """The branches that decoding a target again replaces."""
-    own = set(branches_after(target.checkpoint))
-    return own | {one for point in joiners_of(own).values() for one in branches_after(point)}
+def _joiners(branch: BranchState, live: Iterable[BranchState]) -> set[Instance]:
+    """The branches that have joined this one, or any that began in it, directly or through others."""
+    own, late = {branch.instance}, set[Instance]()
+    grows = True
+    while grows:
+        before = len(own) + len(late)
+        for one in live:
+            parent = None if one.parent is None else one.parent.instance
+            joined = {other.instance for _, _, each in one.record.joins for other in each if other.parent is not one}
+            if parent in late or not joined.isdisjoint(own | late):
+                late.add(one.instance)
+            elif parent in own:
+                own.add(one.instance)
+        grows = len(own) + len(late) > before
+    return late
 
 
-def _covers(other: Target, one: Target, invalidated: set[BranchState]) -> bool:
-    if latest(other.checkpoint.branch) is latest(one.checkpoint.branch):
-        return other.place.start < one.place.start
-    return latest(one.checkpoint.branch) in invalidated
+def _leads(attempts: list[Attempt], live: Iterable[BranchState]) -> Iterator[tuple[Target, Lead]]:
+    """With its lead, a branch is longer than its gap. A branch that joins it may see what stands after the gap as well,
+    so it stands after all of its answer: no two visible tokens share a position. Without gaps, siblings do."""
+    free = 1 + max(map(highest_seen, live))
+    for one in attempts:
+        branch, position = one.target.branch, None
+        request = branch.request
+        if request.tokens.joiners[branch.spec.id] and request.plan.placement is Placement.GAPS:
+            position = free
+            free += len(request.tokens.encoder.text(one.text)) + branch.spec.reserve
+        field = None if one.target.field is None else one.target.key
+        yield one.target, Lead(one.target.key, field, one.text, one.reason, position)
 
 
-def _branches(targets: Iterable[Target]) -> set[BranchState]:
-    return {latest(target.checkpoint.branch) for target in targets}
+def _cause(branch: BranchState) -> Instance:
+    """The branch with the lead that is the reason why a branch is new."""
+    one = branch
+    while one.repeats.lead is None and one.parent is not None:
+        one = one.parent
+    return one.instance
 
 
-def _is_surer(field: Field, retry: Retry) -> bool:
-    before, branch = retry.before, retry.target.checkpoint.branch
-    return field.whole_text != before.whole_text and _confidence(field, branch) > _confidence(before, branch)
+def _is_inside(branch: BranchState, instances: set[Instance]) -> bool:
+    """Whether a branch is one of these, or began in one of them."""
+    one: BranchState | None = branch
+    while one is not None and one.instance not in instances:
+        one = one.parent
+    return one is not None
 
 
-def _confidence(field: Field, branch: BranchState) -> float:
-    averaged = field.draws_averaged(dict(branch.request.plan.types))
-    return math.exp(math.fsum(field.decoding.log_probabilities) / averaged)
+def _is_surer(after: Target, before: Target) -> bool:
+    assert after.field is not None and before.field is not None
+    return after.field.whole_text != before.field.whole_text and _confidence(after) > _confidence(before)
+
+
+def _confidence(target: Target) -> float:
+    assert target.field is not None
+    averaged = target.field.draws_averaged(dict(target.branch.request.plan.types))
+    return math.exp(math.fsum(target.field.decoding.log_probabilities) / averaged)

@@ -19,9 +19,10 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from pastalang.plan.branches import Choose, Hole, Repeat
 from pastalang.runtime.answer import Layout
 from pastalang.runtime.repair.validation import Objection
-from pastalang.runtime.scheduler.state import BranchState, Checkpoint
+from pastalang.runtime.scheduler.state import BranchState
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json import Node, Place
 
@@ -38,7 +39,7 @@ class Target:
     name: str
     items: tuple[int, ...]
     place: Place
-    checkpoint: Checkpoint
+    branch: BranchState
     field: Field | None
 
     @property
@@ -57,9 +58,9 @@ def targets_of(layout: Layout, tree: Node, objection: Objection) -> tuple[Target
 def field_targets(layout: Layout) -> tuple[Target, ...]:
     """Every field that can be decoded again by itself."""
     return tuple(
-        Target(field.path, field.items, place, checkpoint, field)
+        Target(field.path, field.items, place, branch, field)
         for branch, field, place in layout.fields
-        if isinstance(branch, BranchState) and (checkpoint := branch.retries.holes.get(field)) is not None
+        if isinstance(branch, BranchState) and not field.is_thread
     )
 
 
@@ -76,9 +77,9 @@ def retry_text(text: str, place: Place) -> str:
 def _writers(layout: Layout, place: Place) -> list[Target]:
     """The branch that wrote exactly this place; else the holes in it; else the innermost branch around it."""
     around = [
-        Target(branch.name, branch.items, _without_key(layout, written), branch.retries.first_checkpoint, None)
+        Target(branch.name, branch.items, _without_key(layout, written), branch, None)
         for branch, written in layout.branches
-        if isinstance(branch, BranchState) and branch.retries.first_checkpoint is not None and written.contains(place)
+        if isinstance(branch, BranchState) and _draws(branch) and written.contains(place)
     ]
     exact = [target for target in around if target.place == place]
     if exact and not any(written == place for _, _, written in layout.fields):
@@ -87,6 +88,12 @@ def _writers(layout: Layout, place: Place) -> list[Target]:
     if not fields and around:
         return [min(around, key=lambda target: target.place.end - target.place.start)]
     return fields
+
+
+def _draws(branch: BranchState) -> bool:
+    """Whether the branch decides anything itself. A thread is decoded again with the text that began it."""
+    draws = (one for one in branch.spec.segments if isinstance(one, Hole | Choose | Repeat))
+    return any(not (isinstance(one, Hole) and one.is_thread) for one in draws)
 
 
 def _without_key(layout: Layout, place: Place) -> Place:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pastalang.plan.branches import Arm, Choose, Repeat, Text, Value
 from pastalang.plan.machine import Closing, Draw, Opening
-from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
+from pastalang.runtime.scheduler.again import outcome, reach
 from pastalang.runtime.scheduler.decision import Decision
 from pastalang.runtime.scheduler.fields import wait_for_logits
+from pastalang.runtime.scheduler.known_text import option_tokens
 from pastalang.runtime.scheduler.reports import report_arm, report_empty_list
 from pastalang.runtime.scheduler.scope import elements_of
 from pastalang.runtime.scheduler.state import BranchState, OpenList, Stage
@@ -21,9 +22,16 @@ def begin_value(branch: BranchState, value: Value | None) -> None:
 def open_decision(branch: BranchState, draw: Draw) -> None:
     """Start deciding which arm the branch goes on with, or whether its list does."""
     if isinstance(draw.segment, Choose):
-        mark_checkpoint(branch)
+        reach(branch)
         begin_value(branch, draw.segment.begins)
-    branch.pending.decision = decision = Decision(draw, branch.request.tokens.encoder)
+    encoder = branch.request.tokens.encoder
+    decision = Decision(draw, encoder)
+    if branch.repeats.before is not None:
+        option: int = branch.repeats.before.record.outcomes[len(branch.record.outcomes)]
+        branch.append(option_tokens(draw.options[option], encoder) or ())
+        _take(branch, decision, option)
+        return
+    branch.pending.decision = decision
     taken = decision.start()
     branch.append(taken.feed)
     _go_on(branch, decision, taken.option)
@@ -48,6 +56,10 @@ def _go_on(branch: BranchState, decision: Decision, option: int | None) -> None:
         return
     branch.pending.decision = None
     branch.stage = Stage.WALKING
+    _take(branch, decision, option)
+
+
+def _take(branch: BranchState, decision: Decision, option: int) -> None:
     taken = decision.draw.options[option]
     if isinstance(taken, Arm):
         report_arm(branch, decision.field, taken)
@@ -55,6 +67,7 @@ def _go_on(branch: BranchState, decision: Decision, option: int | None) -> None:
         branch.move(option)
     else:
         take_option(branch, taken, option)
+    branch.record.outcomes.append(option)
 
 
 def take_option(branch: BranchState, option: Opening | Closing, number: int = 0) -> None:
@@ -71,9 +84,9 @@ def take_option(branch: BranchState, option: Opening | Closing, number: int = 0)
 
 def open_list(branch: BranchState, repeat: Repeat) -> None:
     """Enter a list, before its first item. A list over known elements has as many items."""
-    mark_checkpoint(branch)
+    reach(branch)
     begin_value(branch, repeat.begins)
-    elements = None if repeat.over is None else elements_of(branch, repeat)
+    elements = None if repeat.over is None else outcome(branch, lambda: elements_of(branch, repeat))
     opened = OpenList(repeat, elements)
     branch.page.append(WrittenLoop(repeat.field, opened.items, repeat=repeat, place=branch.cursor.items))
     branch.lists.append(opened)

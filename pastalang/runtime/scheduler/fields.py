@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pastalang.plan.branches import Form, Hole
 from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import NoEndingFits, State
 from pastalang.runtime.constraints.tagged_text import Tag, TaggedTextState
-from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
+from pastalang.runtime.scheduler.again import note_filled, reach, repeated
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
-from pastalang.runtime.scheduler.reports import report_end, report_start, report_text, report_value
+from pastalang.runtime.scheduler.reports import report_end, report_repeated, report_start, report_text, report_value
 from pastalang.runtime.scheduler.scope import sources_of
-from pastalang.runtime.scheduler.state import BranchState, Stage
-from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
+from pastalang.runtime.scheduler.state import BranchState, Filled, Stage
+from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait, repeat_text
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, FieldDecoding, WrittenField
 from pastalang.values.fit import find_mismatches
 
@@ -49,35 +50,48 @@ def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: No
     field.decoding.tokens, field.decoding.log_probabilities = list(tokens), [0.0] * len(tokens)
     branch.append(tokens)
     report_value(branch, field.path, field.items, field.text)
+    note_filled(branch, field, branch.pending.start)
     branch.move()
 
 
-def open_hole(branch: BranchState, hole: Hole) -> None:
-    """Begin the field of a hole, up to its first sample."""
+def open_hole(branch: BranchState, hole: Hole) -> Iterable[BranchState]:
+    """Begin the field of a hole, up to its first sample. Gives the threads of a text that is repeated."""
     request = branch.request
     items = branch.cursor.items
+    if not hole.is_thread:  # a thread is decoded again with the text that began it
+        reach(branch, (hole.field, items))
+    if (filled := repeated(branch)) is not None:
+        return _repeat(branch, filled)
     room = request.room(branch)
     field = Field(
         hole.field, hole.type, hole.form, hole.span, branch.name, items,
         FieldDecoding(hole.max_tokens if room is None else min(hole.max_tokens, room)),
         on_truncated=hole.sampling.on_truncated or request.base.on_truncated, is_thread=hole.is_thread,
     )  # fmt: skip
-    if not hole.is_thread:  # a thread is decoded again with the text that began it
-        checkpoint = mark_checkpoint(branch)
-        if checkpoint is not None:
-            branch.retries.holes[field] = checkpoint
     request.decoded[field.path, field.items] += 1
     branch.page.append(WrittenField(field))
+    branch.pending.start = len(branch.sequence.tokens)
     with field_errors(hole, request.plan, items):
         try:
             state, lead = start_guide(branch, hole)
         except NoEndingFits as problem:
             fall_back_to_null(branch, field, hole, problem)
-            return
+            return ()
     branch.append(lead)
     branch.pending.hole = opened = OpenHole(hole, field, state, request.tokens.encoder)
     report_start(branch, field)
     _filled(branch, opened, opened.start())
+    return ()
+
+
+def _repeat(branch: BranchState, filled: Filled) -> Iterator[BranchState]:
+    """Write a field as it was written before. Gives the threads of its text as they begin: they end at once."""
+    start = len(branch.sequence.tokens)
+    field = yield from repeat_text(branch, filled)
+    branch.page.append(WrittenField(field))
+    report_repeated(branch, field)
+    note_filled(branch, field, start)
+    branch.move()
 
 
 def take_in_hole(
@@ -116,6 +130,7 @@ def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
         return
     hole.close()
     report_end(branch, hole.field)
+    note_filled(branch, hole.field, branch.pending.start)
     branch.pending.hole = None
     branch.move()
     branch.stage = Stage.WALKING

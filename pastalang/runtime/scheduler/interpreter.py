@@ -11,6 +11,7 @@ from pastalang.plan.machine import Closing, Draw, End, Feed, Forced, Opening, St
 from pastalang.plan.positions import after_each, after_fork
 from pastalang.plan.run_log import Drew
 from pastalang.program.program import Role
+from pastalang.runtime.scheduler.again import outcome
 from pastalang.runtime.scheduler.choices import begin_value, open_decision, open_list, take_in_decision, take_option
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
 from pastalang.runtime.scheduler.hole import OpenHole
@@ -89,7 +90,8 @@ def _act(branch: BranchState) -> None:
         case Feed(segment=segment):
             _feed(branch, segment)
         case Draw(segment=Hole() as hole):
-            open_hole(branch, hole)
+            for thread in open_hole(branch, hole):
+                advance(thread)
         case Draw() as decision:
             open_decision(branch, decision)
         case Start(segment=segment):
@@ -167,7 +169,7 @@ def _fork(branch: BranchState, fork: Fork) -> None:
 
 
 def _fan_out(branch: BranchState, each: Each) -> None:
-    elements = elements_of(branch, each)
+    elements = outcome(branch, lambda: elements_of(branch, each))
     spec = branch.request.plan.branch(each.branch)
     at = after_each(branch.sequence.position, spec.reserve, len(elements), stacked=each.stacked)
     here, draw_items, names = branch.cursor.items, branch.draw_items_here, names_here(branch)

@@ -8,7 +8,7 @@ from pastalang.plan.branches import ROOT, BranchId, Instance
 from pastalang.plan.positions import after_join
 from pastalang.plan.run_log import Skipped, Started, Waited
 from pastalang.runtime.events import Joined
-from pastalang.runtime.scheduler.checkpoint import checkpoint_of
+from pastalang.runtime.scheduler.again import note_joined
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.state import BranchState, RequestState, Seen, Stage, view_from
 from pastalang.values.paths import place_of
@@ -65,9 +65,7 @@ def joined_by(branch: BranchState) -> tuple[BranchState, ...] | None:
 
 
 def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
-    """A branch in the middle of a text waits for threads of that text, which are never decoded again without it."""
-    if branch.request.reviewer is not None and branch.pending.hole is None:
-        branch.retries.join_checkpoints.append(checkpoint_of(branch, joined=joined))
+    note_joined(branch, joined)
     branch.record.log.append(Waited(tuple(one.instance for one in joined)))
     sequence = branch.sequence
     index = len(sequence.tokens)

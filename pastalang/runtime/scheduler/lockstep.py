@@ -1,12 +1,11 @@
 """Values in lock-step: which earlier values of its group a value sees, token by token.
 
-The values that a value sees are fixed once all of them have begun. If one of them is decoded again, a value that is not
-keeps seeing the old one, because it was written in sight of the old one.
+The values that a value sees are fixed once all of them have begun.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from pastalang.runtime.scheduler.state import BranchState
 
@@ -37,13 +36,6 @@ def _values(branch: BranchState) -> Iterator[tuple[int, BranchState | None]]:
         assert member.lockstep is not None
         instances = branch.request.live.instances(member.id, branch.items)
         yield member.lockstep.index, instances[0] if instances else None
-
-
-def fix_values_before(branches: Iterable[BranchState]) -> None:
-    """Fix which values each branch has seen, before any of them is decoded again."""
-    for branch in branches:
-        if branch.spec.lockstep is not None:
-            values_before(branch)
 
 
 def highest_seen(branch: BranchState) -> int:

@@ -2,37 +2,31 @@
 
 A branch is *held* until it has ended and no branch can join it any more. While it is held it keeps what it sees:
 `viewers` counts the held branches that see a branch. Its cells are freed when it is not held and has no viewers.
-While answers are reviewed all of their branches are held, since any of them may be decoded again.
 Memory that is still needed is only taken away by preemption: see `scheduler`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-
 from pastalang.plan.branches import Release
 from pastalang.runtime.scheduler.lockstep import values_after
 from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.state import BranchState, RequestState, Stage
+from pastalang.runtime.scheduler.state import NOTHING, BranchState, Prefix, RequestState, Stage
 from pastalang.runtime.scheduler.threads import may_be_waited_for
 
 
 def release_dead(request: RequestState, memory: Memory) -> None:
     """Give back what nothing can see since the last call. Children first: one that is never fed needs no parent."""
     for branch in reversed(list(request.memory.held)):
-        if _is_needed(branch):
-            continue
-        if request.reviewer is None:
+        if not _is_needed(branch):
             drop(branch, memory)
-        elif _can_never_be_seen(branch):
-            memory.give_back(branch)
 
 
-def release_all(request: RequestState, memory: Memory) -> None:
-    """Give back everything: the request is over or preempted."""
+def release_all(request: RequestState, memory: Memory, kept: Prefix = NOTHING) -> None:
+    """Give back everything but what is kept: the request is over or preempted, or runs its plan once more."""
     owned, pending = request.memory, request.pending
+    lengths = dict(kept.view)
     for branch in list(owned.held):
-        drop(branch, memory)
+        _hold_no_longer(branch)
     owned.to_feed.clear()
     owned.late.clear()
     pending.joining.clear()
@@ -40,32 +34,8 @@ def release_all(request: RequestState, memory: Memory) -> None:
     for branch in request.all_branches:
         branch.memory.waiting.clear()
         branch.forget_row()
-        memory.give_back(branch)
+        memory.cut(branch, lengths.get(branch, 0))
     pending.probes.clear()
-
-
-def release_replaced(request: RequestState, memory: Memory) -> None:
-    """Give back what the reviewer has taken out of the answer for good, except for what the answer still sees of it."""
-    assert request.reviewer is not None
-    kept = {*request.live, *request.reviewer.undoable}
-    seen = _lengths_seen(kept)
-    for branch in request.branches:
-        if branch.memory.is_held and branch not in kept and seen[branch] <= branch.memory.fed:
-            _hold_no_longer(branch)
-        if not branch.memory.is_held:
-            memory.cut(branch, seen[branch])
-
-
-def _lengths_seen(branches: set[BranchState]) -> Counter[BranchState]:
-    """How many tokens of each branch these have seen. In lock-step, they also see what those values have seen."""
-    lengths: Counter[BranchState] = Counter()
-    for branch in branches:
-        for seen in branch.sequence.view:
-            lengths[seen.branch] = max(lengths[seen.branch], seen.length)
-    for branch in {*branches, *lengths}:
-        for value in branch.sequence.values_before or ():
-            lengths[value] = len(value.sequence.tokens)
-    return lengths
 
 
 def drop(branch: BranchState, memory: Memory) -> None:
@@ -90,13 +60,6 @@ def _hold_no_longer(branch: BranchState) -> None:
 def _free_if_unseen(branch: BranchState, memory: Memory) -> None:
     if not branch.memory.is_held and not branch.memory.viewers and not _is_seen_in_lockstep(branch):
         memory.give_back(branch)
-
-
-def _can_never_be_seen(branch: BranchState) -> bool:
-    """Whether not even a repair needs its tokens. What it sees stays, because it may be rewound itself; a branch that
-    others join stays, because those may be rewound after they have ended."""
-    is_joined = bool(branch.request.tokens.joiners[branch.spec.id])
-    return not (branch.memory.viewers or branch.retries.keeps_cells or is_joined or _is_seen_in_lockstep(branch))
 
 
 def _is_seen_in_lockstep(branch: BranchState) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pastalang.plan.branches import Arm, Repeat, Text
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.scheduler.again import is_known
 from pastalang.runtime.scheduler.state import BranchState
 from pastalang.runtime.scheduler.transcript import Field
 
@@ -23,26 +22,25 @@ def report_text(branch: BranchState, field: Field, text: str) -> None:
 def report_end(branch: BranchState, field: Field) -> None:
     """Text that could have become a tag is reported only now."""
     report_text(branch, field, field.text[field.reported :])
-    _report_done(branch, FieldDone(field.path, field.items, field.text, field.truncated))
+    branch.request.events.report(FieldDone(field.path, field.items, field.text, field.truncated))
 
 
 def report_value(branch: BranchState, path: str, items: tuple[int, ...], text: str) -> None:
     """A value that was chosen and not decoded: the null of an optional object, an empty list."""
-    branch.request.events.report(FieldStarted(path, items), TextDelta(path, items, text))
-    _report_done(branch, FieldDone(path, items, text, truncated=False))
+    if not is_known(branch):
+        _report_whole(branch, FieldDone(path, items, text, truncated=False))
 
 
-def report_again(branch: BranchState, fields: Iterable[FieldDone]) -> None:
-    """Values that replace those that were decoded in their place."""
-    for done in fields:
-        branch.request.events.report(
-            FieldStarted(done.field, done.items), TextDelta(done.field, done.items, done.text), done
-        )
+def _report_whole(branch: BranchState, done: FieldDone) -> None:
+    branch.request.events.report(
+        FieldStarted(done.field, done.items), TextDelta(done.field, done.items, done.text), done
+    )
 
 
-def _report_done(branch: BranchState, done: FieldDone) -> None:
-    branch.request.events.report(done)
-    branch.record.reported.append(done)
+def report_repeated(branch: BranchState, field: Field) -> None:
+    """A field that stays though the caller knows another value."""
+    if not is_known(branch):
+        _report_whole(branch, FieldDone(field.path, field.items, field.text, field.truncated))
 
 
 def report_arm(branch: BranchState, field: str, arm: Arm) -> None:

@@ -14,8 +14,7 @@ from pastalang.runtime.scheduler.state import BranchState
 
 
 def penalty_tokens(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
-    """The tokens that a repetition penalty counts: those of the branch itself, and its beginning if the prefix cache
-    or an earlier attempt holds it."""
+    """The tokens that a repetition penalty counts: those of the branch itself, and its beginning if that is kept."""
     if sampling.repetition_penalty in (None, 1.0):
         return ()
     beginning = (seen.branch.sequence.tokens[: seen.length] for seen in branch.sequence.own_before)
@@ -56,8 +55,8 @@ def sampling_of(branch: BranchState) -> Sampling:
 
 def draw_key(branch: BranchState, *, ahead: int = 0) -> RandomKey:
     """The key of its next draw, or of the one `ahead` draws later."""
-    draws, attempt = len(branch.record.drawn), branch.retries.attempt
-    purpose = "" if attempt == 1 else f"attempt {attempt}"  # other draws than those of a branch that it replaces
+    draws, again = len(branch.record.drawn), branch.request.again
+    purpose = "" if again is None else f"attempt {again.number}"  # other draws than those of the runs before
     return RandomKey(branch.request.options.seed, branch.spec.name, branch.draw_items, draws + ahead, purpose)
 
 

@@ -22,11 +22,10 @@ from pastalang.runtime.scheduler.draft_tree import Drafter, Guess
 from pastalang.runtime.scheduler.drafting import Drafting
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
 from pastalang.runtime.scheduler.joins import prefetch_joined
-from pastalang.runtime.scheduler.lockstep import fix_values_before
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
 from pastalang.runtime.scheduler.probes import end_probe
-from pastalang.runtime.scheduler.reclaim import release_all, release_dead, release_replaced
+from pastalang.runtime.scheduler.reclaim import release_all, release_dead
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.state import BranchState, OwnerMemory, Pace, RequestState, Source
 from pastalang.runtime.scheduler.step_budget import Limits, StepBudget
@@ -269,10 +268,9 @@ class Scheduler:
         leading = leading_tokens(request)
         prefix = self.prefix.start(leading[:-1], self.memory, request.options.keeper)
         request.counts.reused_tokens = prefix.reused
-        root = request.begin(prefix)
-        advance(root)
-        _join_ready(request)
-        self._check_lengths(request)
+        request.counts.kept_tokens = request.memory.cells_now = prefix.length
+        request.begin(prefix)
+        self._start_run(request)
         if not request.is_waiting:
             self._active.append(request)
             self._waiting.remove(request)
@@ -378,22 +376,28 @@ class Scheduler:
     # ── the end of a request ─────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, request: RequestState) -> None:
-        """Nothing is left to sample: the request is over, unless its reviewer rewinds a part of it. What is decoded
-        again without a draw is reviewed at once."""
-        goes_on, rounds = request.reviewer is not None, 0
+        """Nothing is left to sample: the request is over, unless its reviewer wants a part of the answer decoded again.
+        A run that draws nothing is reviewed at once."""
+        goes_on, runs = True, 0
         while goes_on and not request.is_over and not request.is_waiting:
-            goes_on, rounds = False, rounds + 1
+            goes_on, runs = False, runs + 1
             with self.failing(request):
-                if rounds > _MOST_REVIEWS:
+                if runs > _MOST_REVIEWS:
                     raise RunError("internal error: the repairs never come to an end", plan=request.plan)
-                fix_values_before(request.live)
-                goes_on = request.review()
-                if goes_on:
-                    release_replaced(request, self.memory)
-                _join_ready(request)
-                self._check_lengths(request)
+                again = request.review()
+                if again is not None:
+                    kept = request.prompt_kept(len(leading_tokens(request)) - 1)
+                    release_all(request, self.memory, kept)
+                    request.begin_again(again, kept)
+                    self._start_run(request)
+                    goes_on = True
         if not request.is_over and not request.is_waiting:
             self._leave(request)
+
+    def _start_run(self, request: RequestState) -> None:
+        advance(request.root)
+        _join_ready(request)
+        self._check_lengths(request)
 
     def _fail(self, request: RequestState, error: RunError) -> None:
         request.error = error

@@ -1,7 +1,7 @@
 """The state of a run: a request and its branches. Each class is written by one part of the scheduler.
 
 RequestState      what was asked, and what became of it
-LiveBranches      the branches that the answers are made of           `rewind`
+LiveBranches      the branches of the run, by instance and document   `RequestState.add`
 PendingBranches   those that wait                                     the interpreter
 OwnerMemory       those that have something in memory or need it      the step builder and `memory`
 Scheduling        how the request begins, and whether it has          `Scheduler`
@@ -12,7 +12,8 @@ TokenSequence     its tokens, their positions, what they see          `append` a
 BranchMemory      its cells and its row, and who needs them           the step builder and `memory`
 Pending           the hole, decision or join that it waits for        `fields`, `choices`, `joins`
 BranchRecord      what it has done                                    all of them; results are made of it
-Retries           where it can be decoded again from                  `checkpoint` and `rewind`
+Repeats           what it repeats of the run before                   `again`
+Again             how a run repeats the one before                    the reviewer and `again`
 
 tokens   [ fed │ not fed yet ]       `cells` has one cell for each fed token
 demand   how many of them are needed; other tokens are never fed
@@ -21,7 +22,7 @@ demand   how many of them are needed; other tokens are never fed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
@@ -35,7 +36,6 @@ from pastalang.program.types import Drafts, Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.constraints.tagged_text import Tag
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.events import FieldDone
 from pastalang.runtime.scheduler.decision import Decision
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
@@ -158,6 +158,7 @@ class Pending:
     wait: Wait | None = None
     held_back: WithTags | None = None  # a token that is fed once threads have ended
     since: int = 0  # the forward pass in which it began to wait for other branches
+    start: int = 0  # how many tokens it had when its hole began
 
 
 @dataclass(eq=False, slots=True)
@@ -170,50 +171,18 @@ class BranchRecord:
     joins: list[tuple[int, int, tuple[BranchState, ...]]] = field(default_factory=list)  # (since, index, joined)
     drafts: list[tuple[int, int, int]] = field(default_factory=list)  # (forward pass, drafts, confirmed ones)
     confirmed: list[int] = field(default_factory=list)  # its tokens that were drafts
-    reported: list[FieldDone] = field(default_factory=list)  # the values that it has written, in their order
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """A list at a checkpoint: the live one, how many `items` it had, and how long the last of them was."""
-
-    around: OpenList
-    items: int
-    length: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Checkpoint:
-    """The state of `branch` before a hole, a choice, a list or a join. `branches` counts those that existed then."""
-
-    branch: BranchState
-    cursor: Cursor
-    length: int  # of what the branch had written, lists left out
-    levels: tuple[Level, ...]  # the lists around the place, outermost first
-    source: Source | None
-    view: tuple[Seen, ...]
-    own: tuple[Seen, ...]  # the part of the view that the branch wrote itself
-    position: int
-    highest: int
-    start: int
-    branches: int
-    reported: int  # how many of its values had been reported
-    join_checkpoints: tuple[Checkpoint, ...]
-    joined: tuple[BranchState, ...] = ()  # what the join adds, if it is before a join
+    outcomes: list[Any] = field(default_factory=list)  # of its holes, decisions and loops: see `again`
 
 
 @dataclass(eq=False, slots=True)
-class Retries:
-    """Where a branch that has ended can be decoded again from, and what has replaced what: see `rewind`."""
+class Repeats:
+    """What a branch repeats of the run before: see `again`."""
 
-    attempt: int = 1  # how many branches have been made for this instance, this one included
-    origin: int = -1  # its number, or the number of the branch that was first forked at its place
-    replaced_by: BranchState | None = None  # the branch that replaces it in the answer
-    retry_from: Checkpoint | None = None  # the checkpoint it was rewound to, until its first hole, choice or list
-    first_checkpoint: Checkpoint | None = None  # before its first hole, choice or list
-    holes: dict[Field, Checkpoint] = field(default_factory=dict)  # before each hole
-    join_checkpoints: list[Checkpoint] = field(default_factory=list)
-    keeps_cells: bool = False  # whether it may be rewound to one of its own tokens
+    before: BranchState | None = None  # what it repeats now
+    is_stale: bool = False  # it repeats, and sees something that is not what it saw before
+    since: int = 1  # the run in which it last wrote something new
+    kept: int = 0  # how many outcomes it repeated before that
+    lead: Lead | None = None  # with which it became new
 
 
 @dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
@@ -235,7 +204,7 @@ class BranchState:
     written: list[Written] = field(default_factory=list)
     pending: Pending = field(default_factory=Pending)
     record: BranchRecord = field(default_factory=BranchRecord)
-    retries: Retries = field(default_factory=Retries)
+    repeats: Repeats = field(default_factory=Repeats)
 
     def __repr__(self) -> str:
         """Short, because branches refer to one another."""
@@ -262,11 +231,6 @@ class BranchState:
     def view(self) -> tuple[Seen, ...]:
         """The branches that it sees."""
         return self.sequence.view
-
-    @property
-    def replaced_by(self) -> BranchState | None:
-        """The branch that stands for it in the answer."""
-        return self.retries.replaced_by
 
     @property
     def drafts(self) -> Drafts:
@@ -415,16 +379,57 @@ class Prefix:
 NOTHING = Prefix()
 
 
-class Reviewer(Protocol):
-    """Judges a complete answer, and may rewind branches of the request; says whether it did.
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A hole as it was filled: its field, and its tokens among those of its branch."""
 
-    `undoable` are branches that are not in the answer now and may be put back into it.
+    field: Field
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Text that is forced before what is decoded again, and is not part of the answer.
+
+    `key` names what is decoded again: a field, or else all of a branch from its first hole, choice or list on.
+    `position` is where the text stands if not where the branch is.
     """
 
-    @property
-    def undoable(self) -> Iterable[BranchState]: ...
+    key: tuple[str, tuple[int, ...]]
+    field: tuple[str, tuple[int, ...]] | None
+    text: str
+    reason: str
+    position: int | None
 
-    def review(self, request: RequestState) -> bool: ...
+
+@dataclass(eq=False, slots=True)
+class Again:
+    """How a run repeats the one before it.
+
+    before   what each branch repeats
+    leads    where branches are new
+    settled  the documents in which a branch is new that has joined something newer than what it saw before
+    told     how many outcomes of a branch the caller knows; all that it repeats, unless it says so here
+    """
+
+    number: int
+    before: dict[Instance, BranchState]
+    leads: dict[Instance, list[Lead]] = field(default_factory=dict)
+    settled: set[tuple[int, ...]] = field(default_factory=set)
+    told: dict[Instance, int] = field(default_factory=dict)
+
+    def repeats(self, instance: Instance, parent: BranchState | None) -> Repeats:
+        """What a branch repeats that begins now."""
+        around = Repeats() if parent is None else parent.repeats
+        before = self.before.get(instance) if parent is None or around.before is not None else None
+        return Repeats(before, around.is_stale, self.number if before is None else before.repeats.since)
+
+
+class Reviewer(Protocol):
+    """Judges a complete answer. Gives how it is decoded again, or None if it stays."""
+
+    def review(self, request: RequestState) -> Again | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,34 +486,19 @@ class Scheduling:
 
 
 class LiveBranches:
-    """The branches that the answers are made of: for each instance the one that stands for it."""
+    """The branches of the present run of the plan, and how it repeats the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, again: Again | None = None) -> None:
+        self.again = again
         self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
-        self._by_document: dict[tuple[int, ...], dict[BranchState, None]] = {}
-        self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
+        self._by_document: dict[tuple[int, ...], list[BranchState]] = {}
 
     def __iter__(self) -> Iterator[BranchState]:
         return chain.from_iterable(self._by_document.values())
 
-    def add(self, branch: BranchState) -> int:
-        """Show a new branch. Returns how many have been made for its instance, this one included."""
-        key = branch.spec.id, branch.items
-        self._made[key] += 1
-        self.show(branch)
-        return self._made[key]
-
-    def show(self, *branches: BranchState) -> None:
-        """Make them the instances of their branches."""
-        for branch in branches:
-            self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch
-            self._by_document.setdefault(branch.document, {})[branch] = None
-
-    def hide(self, *branches: BranchState) -> None:
-        """Take them out of the answer: other branches may be the instances."""
-        for branch in branches:
-            del self._by_instance[branch.spec.id][branch.items]
-            del self._by_document[branch.document][branch]
+    def add(self, branch: BranchState) -> None:
+        self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch
+        self._by_document.setdefault(branch.document, []).append(branch)
 
     def beside(self, branch: BranchState) -> Iterator[BranchState]:
         """The branches of the same answer as `branch`: in a stack, those of its document."""
@@ -526,7 +516,7 @@ class LiveBranches:
 class RequestState:
     """`base` is the sampling where neither hole nor template sets one. `events` are kept only `with_events`.
 
-    With a reviewer, a branch that could be rewound keeps its memory while it is part of the answer.
+    With a reviewer, the plan may be run several times: `branches` are those of all runs, `live` those of the last one.
     """
 
     def __init__(
@@ -576,8 +566,20 @@ class RequestState:
         return {one or self.base.drafts or "off" for one in self.tokens.drafts}
 
     @property
+    def again(self) -> Again | None:
+        """How the present run repeats the one before."""
+        return self.live.again
+
+    @property
     def root(self) -> BranchState:
-        return self.branches[0]
+        [root] = self.live.instances(ROOT, ())
+        return root
+
+    @property
+    def first_run(self) -> Sequence[BranchState]:
+        """The branches of the first complete answer."""
+        first = self.counts.first_answer
+        return self.branches if first is None else self.branches[: first.branches]
 
     @property
     def all_branches(self) -> Iterator[BranchState]:
@@ -592,12 +594,13 @@ class RequestState:
     @property
     def keeps_unseen_tokens(self) -> bool:
         """Whether it goes on from the middle of a kept stretch, whose end takes cells that it does not need."""
-        return any(seen.length < len(seen.branch.sequence.tokens) for seen in self.root.sequence.view)
+        seen_in_cache = (seen for seen in self.root.sequence.view if seen.branch.memory.owner is not self.memory)
+        return any(seen.length < len(seen.branch.sequence.tokens) for seen in seen_in_cache)
 
-    def review(self) -> bool:
-        """Let the reviewer judge the complete answer. Says whether anything is decoded again."""
+    def review(self) -> Again | None:
+        """Let the reviewer judge the complete answer. Gives how it is decoded again, or None."""
         self.counts.first_answer = self.counts.first_answer or self.stats
-        return self.reviewer is not None and self.reviewer.review(self)
+        return None if self.reviewer is None else self.reviewer.review(self)
 
     @property
     def stats(self) -> FirstAnswerStats:
@@ -606,8 +609,9 @@ class RequestState:
 
     def run_log(self, *, chunk: int | None = None) -> RunLog:
         """What the first complete answer took, without anything that was decoded again."""
-        first = self.branches[: self.counts.first_answer.branches if self.counts.first_answer else None]
-        logs = {one.instance: InstanceLog(tuple(one.record.log), frozenset(one.record.confirmed)) for one in first}
+        logs = {
+            one.instance: InstanceLog(tuple(one.record.log), frozenset(one.record.confirmed)) for one in self.first_run
+        }
         return RunLog(logs, chunk, self.counts.kept_tokens)
 
     def preempt(self) -> None:
@@ -626,9 +630,24 @@ class RequestState:
             ROOT, (), source=prefix.source, view=prefix.view, position=prefix.length, highest=prefix.length - 1,
             names={}, parent=None,
         )  # fmt: skip
-        root.sequence.skip = self.counts.kept_tokens = prefix.length
+        root.sequence.skip = prefix.length
         root.sequence.own_before = prefix.view
-        self.memory.cells_now = prefix.length
+        return root
+
+    def prompt_kept(self, leading: int) -> Prefix:
+        """What of the first `leading` tokens of its prompt is in memory."""
+        root, view, source = self.root, self.root.sequence.own_before, self.root.sequence.source
+        length = sum(seen.length for seen in view)
+        count = min(leading - length, root.memory.fed)
+        if count > 0:
+            length, view, source = length + count, (*view, Seen(root, count)), Source(root, count - 1)
+        return Prefix(length, view, source)
+
+    def begin_again(self, again: Again, prefix: Prefix) -> BranchState:
+        """Run the plan once more, on the prompt that is kept. All other memory has been given back."""
+        self.live, self.pending = LiveBranches(again), PendingBranches()
+        root = self.begin(prefix)
+        root.memory.is_admitted = True
         return root
 
     def add(
@@ -654,8 +673,9 @@ class RequestState:
         branch.sequence.sees = sum(seen.length for seen in view)
         self.branches.append(branch)
         self.memory.held[branch] = None
-        branch.retries.attempt = self.live.add(branch)
-        branch.retries.origin = branch.number
+        self.live.add(branch)
+        if self.again is not None:
+            branch.repeats = self.again.repeats(branch.instance, parent)
         for seen in view:
             seen.branch.memory.viewers += 1
         branch.wait_for_row()

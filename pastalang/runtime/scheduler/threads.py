@@ -9,6 +9,9 @@ the instances of a branch that their text's hole names, in the order in which th
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import replace
+
 from pastalang.limits import MAX_THREADS
 from pastalang.plan.branches import Form
 from pastalang.plan.positions import after_fork, thread_rooms
@@ -17,8 +20,8 @@ from pastalang.runtime.constraints.tagged_text import Begin, Tag, TaggedTextStat
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
 from pastalang.runtime.scheduler.joins import join, skip_to, start_branch
 from pastalang.runtime.scheduler.scope import names_here
-from pastalang.runtime.scheduler.state import BranchState, Stage, WithTags
-from pastalang.runtime.scheduler.transcript import Thread, Threads
+from pastalang.runtime.scheduler.state import BranchState, Filled, Stage, WithTags
+from pastalang.runtime.scheduler.transcript import Author, Field, Thread, Threads
 
 _CLOSING = {AutoPolicy.PASTA: "</async>", AutoPolicy.APAR: ""}
 
@@ -65,6 +68,27 @@ def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Ta
     return begun
 
 
+def repeat_text(branch: BranchState, filled: Filled) -> Generator[BranchState, None, Field]:
+    """Feed a field as it was fed before. Gives its threads as they begin: they have to end before it goes on."""
+    assert branch.repeats.before is not None
+    field, before = filled.field, branch.repeats.before.sequence
+    if field.threads is None:
+        branch.append(before.tokens[filled.start : filled.end])
+        return field
+    threads, begun = Threads(), dict[Author, BranchState]()
+    for index in range(filled.start, filled.end + 1):
+        for thread in field.threads.begun:
+            if _begins_at(thread) == index:
+                begun[thread.branch] = child = _begin(branch, thread.room)
+                threads.begun.append(replace(thread, branch=child))
+                yield child
+        if index < filled.end:
+            if new := tuple(begun[one] for one in before.joins.get(index, ()) if one in begun):
+                join(branch, new)
+            branch.append(before.tokens[index : index + 1])
+    return replace(field, threads=threads)
+
+
 def _begin(branch: BranchState, room: int) -> BranchState:
     at, number = after_fork(branch.sequence.position, room), branch.cursor.threads
     thread = branch.cursor.thread(number)
@@ -75,6 +99,13 @@ def _begin(branch: BranchState, room: int) -> BranchState:
     skip_to(branch, at.parent)
     branch.cursor = branch.cursor.with_thread()
     return child
+
+
+def _begins_at(thread: Thread) -> int:
+    """The number of tokens that its text had when it began."""
+    assert isinstance(thread.branch, BranchState)
+    source = thread.branch.sequence.source
+    return 0 if source is None else source.index + 1
 
 
 def close(branch: BranchState, hole: OpenHole, state: TaggedTextState) -> None:

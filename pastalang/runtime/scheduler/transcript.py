@@ -197,10 +197,6 @@ class Author(Protocol):
     def view(self) -> Sequence[SeenAuthor]:
         """The branches that it sees."""
 
-    @property
-    def replaced_by(self) -> Author | None:
-        """The one that stands for it in the answer."""
-
 
 class SeenAuthor(Protocol):
     @property

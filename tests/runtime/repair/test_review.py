@@ -13,6 +13,7 @@ import pastalang
 from pastalang import BadInputs, Done, Engine, FieldAgain, FieldStarted, Invalid, Mode, Result, RunError, Sampling
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.repair.targets import MAX_REASON, MAX_VALUE, repair_text
+from pastalang.runtime.scheduler.state import Again
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.values.json import Place
@@ -97,8 +98,10 @@ def test_a_field_that_always_fails_costs_its_own_passes_and_tokens_and_no_others
 
     texts = _texts_by_lane(result, "f7")
     leads = [f'{text} // not accepted: not this one\n  "f7": ' for text in texts[:-1]]
-    expected = "".join(lead + text[: draw - 1] for lead, text, draw in zip(leads, texts[1:], draws[1:], strict=True))
-    assert text_fed(runner, fed) == expected, "the message, the key, and all of the value that something follows"
+    keys = " " + "".join(f',\n  "f{number}": ' for number in range(1, 8))  # the prompt and the first key stay in memory
+    parts = zip(leads, texts[1:], draws[1:], strict=True)
+    expected = "".join(keys + lead + text[: draw - 1] for lead, text, draw in parts)
+    assert text_fed(runner, fed) == expected, "what it sees, the message, and all of the value that something follows"
     assert redone(result, before) == {"f7"}
     assert result.usage.attempts == 3
     runner.check_integrity()
@@ -115,7 +118,7 @@ def _texts_by_lane(result: Result, name: str) -> list[str]:
 
 
 def test_a_review_that_comes_to_no_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Review, "review", lambda *_: True)
+    monkeypatch.setattr(Review, "review", lambda _, request: Again(2, {one.instance: one for one in request.live}))
     runner = engine()
     with pytest.raises(RunError, match="never come to an end"):
         runner.run(MANY, {}, sampling=WARM, model=refusing("f7"), repair=3)
@@ -149,7 +152,7 @@ def test_who_waited_for_a_field_is_decoded_again_after_it() -> None:
     seen_by_quote = sorted((token for token in quote.sees if token is not quote), key=lambda token: token.position)
     shown = runner.encoder.decode([token.token for token in seen_by_quote])
     brand = result.answers[0].field("brand").text
-    assert shown.endswith(f'not accepted: not this one\n  "brand": {brand}"'), "the last one opens its own key"
+    assert shown.endswith(f'Assistant:\n{{\n  "brand": {brand},\n  "kind": ,\n  "'), "as if it had been right at once"
     assert len({token.position for token in seen_by_quote}) == len(seen_by_quote), "no two of them share a position"
     runner.check_integrity()
 
