@@ -102,7 +102,7 @@ class Doubts:
 
     def _cut(self) -> Iterator[str]:
         for key, count in self.cut.items():
-            how = "raise it with Tokens, max= or --max-tokens"
+            how = "raise it: Tokens or max=, or --max-tokens where the type gives none"
             if self.repeating[key.partition(".")[0].partition("[")[0]]:
                 how = "the text repeats itself, so a higher one does not help"
             yield f"{key}: truncated at its limit in {counted(count, 'row')}; {how}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -22,6 +22,7 @@ from pastalang.runtime.call import IN_FLIGHT, template_of
 from pastalang.runtime.merge import arm_of
 from pastalang.values.fit import find_mismatches, is_absent
 from pastalang.values.json import JsonValue, same_json, write_json
+from pastalang.values.paths import path_text
 
 WHOLE: Final = "the value"  # the name of an answer that is no object
 _ENOUGH: Final = 0.8  # the share of right values of a field that needs no advice
@@ -149,7 +150,7 @@ def try_rows(engine: AnyEngine, task: Task, rows: Sequence[Labelled]) -> Trial:
                 if asked.way is Way.QUOTED and pair.name not in asked.names:
                     continue
                 score = scores.setdefault(pair.name, FieldScore(pair.name))
-                _count(score, asked.way, row.origin, pair, sure)
+                _count(score, asked.way, row.origin, pair, sure if one.run is not None else None)
                 if asked.way is Way.QUOTED:
                     score.source = asked.names[pair.name]
                 elif asked.way is Way.CAPITALS:
@@ -158,15 +159,16 @@ def try_rows(engine: AnyEngine, task: Task, rows: Sequence[Labelled]) -> Trial:
     return Trial(tuple(scores.values()), tuple(failed))
 
 
-def _count(score: FieldScore, way: Way, origin: str, pair: _Pair, sure: Mapping[str, float]) -> None:
-    is_right = same_json(pair.right, pair.given)
+def _count(score: FieldScore, way: Way, origin: str, pair: _Pair, sure: Mapping[str, float] | None) -> None:
+    """`sure` is how confident the model is at each place; None if the row failed. Then not even null is right."""
+    is_right = sure is not None and same_json(pair.right, pair.given)
     score.right[way] = score.right.get(way, 0) + is_right
     if way is not Way.PARALLEL:
         return
     score.rows += 1
     score.labels[write_json(pair.right)] += 1
-    score.nulls += pair.given is None and pair.right is not None
-    found = [value for where, value in sure.items() if where == pair.where or _is_below(where, pair.where)]
+    score.nulls += sure is not None and pair.given is None and pair.right is not None
+    found = [value for where, value in (sure or {}).items() if where == pair.where or _is_below(where, pair.where)]
     if found:
         (score.sure_of_right if is_right else score.sure_of_wrong).append(min(found))
     if not is_right and score.example is None:
@@ -199,7 +201,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(
-    type: t.Type, right: JsonValue, given: JsonValue, types: Mapping[str, t.Type], where: str = ""
+    type: t.Type, right: JsonValue, given: JsonValue, types: Mapping[str, t.Type], *path: str | int
 ) -> Iterator[_Pair]:
     """The labelled parts of a value, each with what was given in its place."""
     shape = arm_of(type, right, types)
@@ -207,16 +209,17 @@ def _pairs(
         for one in shape.fields:
             if one.key in right or is_absent(one, None):
                 part = given.get(one.key) if isinstance(given, dict) else None
-                yield from _pairs(one.type, right.get(one.key), part, types, f"{where}.{one.key}" if where else one.key)
+                yield from _pairs(one.type, right.get(one.key), part, types, *path, one.key)
         return
-    yield _Pair(re.sub(r"\[\d+\]", "[]", where) or WHOLE, where, right, given)
+    name = "".join("[]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+    yield _Pair(name or WHOLE, path_text(path), right, given)
     if not isinstance(right, list) or not isinstance(shape, t.Array):
         return
     if not any(isinstance(arm, t.Object) for arm in arms_of(shape.item, types)):
         return
     for number, item in enumerate(right):
         part = given[number] if isinstance(given, list) and number < len(given) else None
-        yield from _pairs(shape.item, item, part, types, f"{where}[{number}]")
+        yield from _pairs(shape.item, item, part, types, *path, number)
 
 
 def _type_of(task: Task) -> t.Type:
@@ -229,6 +232,12 @@ def _type_of(task: Task) -> t.Type:
 def check_labels(task: Task, rows: Sequence[Labelled]) -> list[str]:
     """What cannot be right in the labels, with its row. Raises `InputError` for a key that values do not have."""
     type, types = _type_of(task), task.program.types
+    for column in task.read.needed:
+        if rows and not any(column in row.inputs for row in rows):
+            raise InputError(
+                f"no row has `{column}`, which is what is read (--text names another column); "
+                f"they have {_names(rows[0].inputs)}"
+            )
     if all(row.value == {} for row in rows):
         raise InputError("no row has a label: `value` says what is right")
     found: list[str] = []
@@ -239,7 +248,7 @@ def check_labels(task: Task, rows: Sequence[Labelled]) -> list[str]:
         if keys and isinstance(row.value, dict):
             for key in row.value.keys() - keys.keys():
                 near = did_you_mean(key, keys)
-                hint = f"did you mean `{near}`?" if near else f"they have {', '.join(f'`{one}`' for one in keys)}"
+                hint = f"did you mean `{near}`?" if near else f"they have {_names(keys)}"
                 raise InputError(f"{row.origin}: the values have no `{key}`; {hint}")
         parts = row.value.items() if keys and isinstance(row.value, dict) else [(WHOLE, row.value)]
         for key, value in parts:
@@ -247,6 +256,10 @@ def check_labels(task: Task, rows: Sequence[Labelled]) -> list[str]:
                 place = f"{key}{'' if each.where.startswith('[') or not each.where else '.'}{each.where}"
                 found.append(f"{row.origin}: `{place}` {each.reason}")
     return found
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{one}`" for one in names) or "no inputs"
 
 
 # ── ways of asking ───────────────────────────────────────────────────────────────────────────────────────────

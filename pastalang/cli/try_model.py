@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_PROBLEMS, Refused
+from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused
 from pastalang.cli.models import chosen_model, open_engine, refuse_adapter, refuse_for_server, refuse_model
 from pastalang.cli.options import AdapterName, ApiKey, AsJson, ModelName, adapter_of
 from pastalang.cli.output import echo, echo_document, show_notes
@@ -18,10 +18,12 @@ from pastalang.cli.process import command
 from pastalang.cli.sources import rows_of
 from pastalang.cli.tasks import SOURCE, task_named
 from pastalang.failures import InputError
+from pastalang.program.program import InputKind
 from pastalang.runtime.models.source import DEFAULT, is_address
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
+    from pastalang.bulk.rows import Task
     from pastalang.bulk.trial import FieldScore, Labelled, Trial
 
 _GOOD: Final = 0.9
@@ -40,6 +42,9 @@ class TrySettings:
     model: ModelName = None
     adapter: AdapterName = None
     api_key: ApiKey = None
+    text: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Where the text stands, if not under the name of the input.")
+    ] = None
     instructions: Annotated[str | None, typer.Option(help="For a type: tell the model what to do.")] = None
     window: Annotated[
         int | None, typer.Option(min=1, help="Read each text in windows of this many tokens, and merge the values.")
@@ -51,8 +56,8 @@ class TrySettings:
 def try_command(settings: TrySettings) -> None:
     from pastalang.bulk.trial import check_labels, try_rows
 
-    rows = _rows(settings.examples)
     task = task_named(settings.source, windows={"window": settings.window}, instructions=settings.instructions)
+    rows = _rows(settings.examples, {} if settings.text is None else {settings.text: _text_of(task)})
     chosen = chosen_model(settings.model)
     refuse_model(chosen.name, may_be_server=True)
     if is_address(chosen.name):
@@ -78,7 +83,16 @@ def try_command(settings: TrySettings) -> None:
         echo("\n".join(_lines(found, chosen.name, len(rows), settings)))
 
 
-def _rows(path: Path) -> list[Labelled]:
+def _text_of(task: Task) -> str:
+    """The input that a row has as its text."""
+    texts = [one.name for one in task.inputs if one.type is InputKind.TEXT and one.default is None]
+    if len(texts) != 1:
+        raise Refused(f"--text names the column of one text, and {len(texts)} are read here", EXIT_USAGE)
+    return texts[0]
+
+
+def _rows(path: Path, names: Mapping[str, str]) -> list[Labelled]:
+    """`names`: the inputs that stand in columns of other names."""
     from pastalang.bulk.trial import Labelled
     from pastalang.training.data import VALUE, read_rows
 
@@ -86,7 +100,7 @@ def _rows(path: Path) -> list[Labelled]:
     for origin, row in read_rows(rows_of(path)):
         if VALUE not in row:
             raise Refused(f"{origin}: a row is an object with the inputs and the right `{VALUE}`", EXIT_PROBLEMS)
-        inputs = {name: part for name, part in row.items() if name != VALUE}
+        inputs = {names.get(name, name): part for name, part in row.items() if name != VALUE}
         found.append(Labelled(origin, inputs, row[VALUE]))
     return found
 
@@ -127,10 +141,11 @@ def _next(model: str, settings: TrySettings) -> Iterator[str]:
     """How to train on rows like these, and which other model there is."""
     source = settings.source
     program = source if source.endswith(".pasta") else "program.pasta"
-    yield "to train on about 30 rows like these, which takes a minute with pasta-mini (docs/train-your-own.md):"
+    named = "" if settings.text is None else f", with `{settings.text}` under the name of the input"
+    yield f"to train on about 30 rows like these{named}, which takes a minute with pasta-mini (docs/train-your-own.md):"
     if program != source:
         yield f"  pasta import {source} -o {program}"
-    yield f"  pasta train hpd --model {model} --program {program} --data {settings.examples} --steps 60 --out trained"
+    yield f"  pasta train hpd --model {model} --program {program} --data THIRTY_ROWS --steps 60 --out trained"
     yield f"  pasta try {program} OTHER_ROWS --model trained"
     if model == DEFAULT:
         yield "another model: --model smollm2 is larger, and a model of a billion parameters or more is better by far"

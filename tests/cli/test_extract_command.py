@@ -99,7 +99,21 @@ def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     assert urgent["example"] == ["rows.jsonl:1", *(json.dumps(one[0]["urgent"]) for one in (given, values))]
     plain = tried(TYPE, "rows.jsonl", "--model", model).stdout
     assert f"{model} on 6 rows: 6 of 12 values are right, too few to use" in plain
-    assert "--data rows.jsonl --steps 60 --out trained" in plain
+    assert "--data THIRTY_ROWS --steps 60 --out trained" in plain
+
+
+def test_labelled_rows_may_have_their_text_in_another_column(model: Path) -> None:
+    """A row that fails is right nowhere, null included, and a key with a space has its confidence."""
+    Path("k.pasta").write_text('template k(t: text)\nuser """{t}"""\nassistant json { "a b": "x" | null }\n')
+    labelled({"note": "n", "value": {"a b": "x"}}, {"note": "", "value": {"a b": None}})
+    refused = tried("k.pasta", "rows.jsonl", "--model", model)
+    assert (
+        refused.exit_code == 1
+        and "no row has `t`, which is what is read (--text names another column); they have `note`" in refused.stderr
+    )
+    [field] = json.loads(tried("k.pasta", "rows.jsonl", "--model", model, "--text", "note", "--json").stdout)["fields"]
+    assert field["field"] == "a b" and field["parallel"] <= 1 and field["constant"] == 1
+    assert field["confidence_of_right"] or field["confidence_of_wrong"]
 
 
 @pytest.mark.parametrize(
