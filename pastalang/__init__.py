@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from pastalang.version import __version__ as __version__
 
 if _TYPE_CHECKING:
+    from pastalang import errors as errors
     from pastalang.bulk.many import aextract_many as aextract_many
     from pastalang.bulk.many import extract_many as extract_many
     from pastalang.compiler import check_path as check_path
@@ -167,6 +168,8 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> object:
+    if name == "errors":
+        return _import_module("pastalang.errors")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pastalang' has no attribute '{name}'", name=name)

@@ -142,7 +142,7 @@ def _checked(out: Path, rows: Generator[Row]) -> Generator[Row]:
                 missing = [name for name in (*_OWN, _VALUE) if name not in row]
                 if missing or row["_status"] not in STATUSES:
                     what = f"it has no `{missing[0]}`" if missing else f"its status is {row['_status']!r:.40}"
-                    how = ", as `--no-meta` leaves it out: run again without" if missing[:1] == ["_fields"] else ""
+                    how = ", as `--no-meta` leaves it out: run again without it" if missing[:1] == ["_fields"] else ""
                     raise FileError(f"row {number:,} of {out} is not one of `pasta extract`: {what}{how}")
                 yield row
     except (ValueError, TypeError, AttributeError, csv.Error, RecursionError) as problem:

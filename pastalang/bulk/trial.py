@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -232,12 +232,6 @@ def _type_of(task: Task) -> t.Type:
 def check_labels(task: Task, rows: Sequence[Labelled]) -> list[str]:
     """What cannot be right in the labels, with its row. Raises `InputError` for a key that values do not have."""
     type, types = _type_of(task), task.program.types
-    for column in task.read.needed:
-        if rows and not any(column in row.inputs for row in rows):
-            raise InputError(
-                f"no row has `{column}`, which is what is read (--text names another column); "
-                f"they have {_names(rows[0].inputs)}"
-            )
     if all(row.value == {} for row in rows):
         raise InputError("no row has a label: `value` says what is right")
     found: list[str] = []
@@ -248,7 +242,7 @@ def check_labels(task: Task, rows: Sequence[Labelled]) -> list[str]:
         if keys and isinstance(row.value, dict):
             for key in row.value.keys() - keys.keys():
                 near = did_you_mean(key, keys)
-                hint = f"did you mean `{near}`?" if near else f"they have {_names(keys)}"
+                hint = f"did you mean `{near}`?" if near else f"they have {', '.join(f'`{one}`' for one in keys)}"
                 raise InputError(f"{row.origin}: the values have no `{key}`; {hint}")
         parts = row.value.items() if keys and isinstance(row.value, dict) else [(WHOLE, row.value)]
         for key, value in parts:
@@ -256,10 +250,6 @@ def check_labels(task: Task, rows: Sequence[Labelled]) -> list[str]:
                 place = f"{key}{'' if each.where.startswith('[') or not each.where else '.'}{each.where}"
                 found.append(f"{row.origin}: `{place}` {each.reason}")
     return found
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(f"`{one}`" for one in names) or "no inputs"
 
 
 # ── ways of asking ───────────────────────────────────────────────────────────────────────────────────────────

@@ -57,7 +57,7 @@ def try_command(settings: TrySettings) -> None:
     from pastalang.bulk.trial import check_labels, try_rows
 
     task = task_named(settings.source, windows={"window": settings.window}, instructions=settings.instructions)
-    rows = _rows(settings.examples, {} if settings.text is None else {settings.text: _text_of(task)})
+    columns = {} if settings.text is None else {settings.text: _text_of(task)}
     chosen = chosen_model(settings.model)
     refuse_model(chosen.name, may_be_server=True)
     if is_address(chosen.name):
@@ -65,6 +65,8 @@ def try_command(settings: TrySettings) -> None:
     else:
         refuse_adapter(chosen.name, adapter_of(settings.adapter))
     try:
+        rows = _rows(settings.examples, columns)
+        task.read.check((name for row in rows for name in row.inputs), str(settings.examples))
         odd = check_labels(task, rows)
     except InputError as problem:
         raise Refused(str(problem), EXIT_PROBLEMS) from problem
@@ -93,11 +95,13 @@ def _text_of(task: Task) -> str:
 
 def _rows(path: Path, names: Mapping[str, str]) -> list[Labelled]:
     """`names`: the inputs that stand in columns of other names."""
+    from pastalang.bulk.documents import Columns
     from pastalang.bulk.trial import Labelled
     from pastalang.training.data import VALUE, read_rows
 
-    found = []
-    for origin, row in read_rows(rows_of(path)):
+    found, rows = [], list(read_rows(rows_of(path)))
+    Columns(tuple(names)).check((name for _, row in rows for name in row), str(path))
+    for origin, row in rows:
         if VALUE not in row:
             raise Refused(f"{origin}: a row is an object with the inputs and the right `{VALUE}`", EXIT_PROBLEMS)
         inputs = {names.get(name, name): part for name, part in row.items() if name != VALUE}

@@ -139,6 +139,7 @@ def modules_after(statement: str) -> set[str]:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     assert modules_after("import pastalang").isdisjoint({*HEAVY, "lark", "typer"})
+    assert modules_after("import pastalang\npastalang.errors.LoadError").isdisjoint(HEAVY)
 
 
 def test_checking_a_file_imports_nothing_heavy() -> None:

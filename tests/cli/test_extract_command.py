@@ -108,9 +108,9 @@ def test_labelled_rows_may_have_their_text_in_another_column(model: Path) -> Non
     labelled({"note": "n", "value": {"a b": "x"}}, {"note": "", "value": {"a b": None}})
     refused = tried("k.pasta", "rows.jsonl", "--model", model)
     assert (
-        refused.exit_code == 1
-        and "no row has `t`, which is what is read (--text names another column); they have `note`" in refused.stderr
+        refused.exit_code == 1 and "rows.jsonl has no column `t`; it has `note`: choose with --text" in refused.stderr
     )
+    assert "has no column `nte`; did you mean" in tried("k.pasta", "rows.jsonl", "--text", "nte").stderr
     [field] = json.loads(tried("k.pasta", "rows.jsonl", "--model", model, "--text", "note", "--json").stdout)["fields"]
     assert field["field"] == "a b" and field["parallel"] <= 1 and field["constant"] == 1
     assert field["confidence_of_right"] or field["confidence_of_wrong"]

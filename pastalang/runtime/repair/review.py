@@ -208,7 +208,7 @@ class AnswerReview:
         for instance, old in last.before.items():
             if instance not in again.before and _is_inside(old, undone):
                 again.before[instance] = old
-                again.told[instance] = live[instance].repeats.kept if instance in live else 0
+                again.known[instance] = live[instance].repeats.kept if instance in live else 0
 
     def _is_repairable(self, failure: Failure) -> bool:
         return any(self._tried[target.key] < self._most for target in failure.targets)

@@ -83,4 +83,4 @@ def is_known(branch: BranchState) -> bool:
     again, before = branch.request.again, branch.repeats.before
     if again is None or before is None:
         return False
-    return len(branch.record.outcomes) < again.told.get(branch.instance, len(before.record.outcomes) + 1)
+    return len(branch.record.outcomes) < again.known.get(branch.instance, len(before.record.outcomes) + 1)

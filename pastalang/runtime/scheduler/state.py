@@ -410,14 +410,14 @@ class Again:
     before   what each branch repeats
     leads    where branches are new
     settled  the documents in which a branch is new that has joined something newer than what it saw before
-    told     how many outcomes of a branch the caller knows; all that it repeats, unless it says so here
+    known    how many outcomes of a branch the caller knows; without a number, all that it repeats
     """
 
     number: int
     before: dict[Instance, BranchState]
     leads: dict[Instance, list[Lead]] = field(default_factory=dict)
     settled: set[tuple[int, ...]] = field(default_factory=set)
-    told: dict[Instance, int] = field(default_factory=dict)
+    known: dict[Instance, int] = field(default_factory=dict)
 
     def repeats(self, instance: Instance, parent: BranchState | None) -> Repeats:
         """What a branch repeats that begins now."""
