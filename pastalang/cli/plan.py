@@ -28,8 +28,6 @@ USUAL_WIDTH, NARROWEST, WIDEST = 96, 56, 160  # columns of a drawing
 class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
-    MERMAID = "mermaid"
-    DOT = "dot"
     SVG = "svg"
 
 
@@ -116,14 +114,6 @@ def _show(plan: Plan, format: Format, lengths: Lengths, width: int) -> str:
             from pastalang.plan.serialise import to_json
 
             return to_json(plan)
-        case Format.MERMAID:
-            from pastalang.plan.draw.graphs import draw_mermaid
-
-            return draw_mermaid(plan)
-        case Format.DOT:
-            from pastalang.plan.draw.graphs import draw_dot
-
-            return draw_dot(plan)
         case Format.SVG:
             from pastalang.plan.draw.svg import draw_svg
 

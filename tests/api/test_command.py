@@ -96,8 +96,6 @@ def test_plan_in_every_format(pasta: Pasta) -> None:
     assert pasta("plan", "coffee.pasta", "--format", "svg").out.startswith("<svg")
     assert pasta("plan", "coffee.pasta", "--format", "json", "-o", "plan.json").code == 0
     assert "2 values" in pasta("plan", "plan.json").out
-    for kind in ("mermaid", "dot"):
-        assert "Brand" in pasta("plan", "coffee.pasta", "--format", kind).out
 
 
 def test_plan_says_what_does_not_fit_and_what_differs(pasta: Pasta) -> None:

@@ -70,13 +70,6 @@ def test_a_picture_goes_into_the_file_named(small: Path, tmp_path: Path) -> None
     assert ElementTree.fromstring(target.read_text(encoding="utf-8")).tag.endswith("svg")
 
 
-@pytest.mark.parametrize(("format", "beginning"), [("mermaid", "flowchart LR\n"), ("dot", 'digraph "small" {\n')])
-def test_graphs_are_written_as_they_are(small: Path, format: str, beginning: str) -> None:
-    result = plan(small, "--format", format)
-    assert result.exit_code == 0
-    assert result.stdout.startswith(beginning)
-
-
 def test_a_program_may_come_from_the_standard_input() -> None:
     result = plan("-", text=SMALL)
     assert result.exit_code == 0

@@ -17,8 +17,7 @@ WALKERS = {
     "plan/structure.py",  # every segment with its address; sizes
     "plan/dependencies.py",  # what has to be known before what
     "plan/run_bounds.py",  # totals of every run
-    "plan/draw/timeline_builder.py",
-    "plan/draw/position_strip.py",
+    "plan/draw/timeline.py",
 }
 
 

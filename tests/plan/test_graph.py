@@ -12,7 +12,7 @@ import pytest
 import pastalang
 from pastalang import Plan
 from pastalang.plan.dependencies import critical_path
-from pastalang.plan.draw.timeline_builder import build_timeline
+from pastalang.plan.draw.timeline import build_timeline
 from pastalang.plan.token_bounds import Lengths
 from pastalang.program import types as t
 from tests.plan.programs import (

@@ -9,8 +9,7 @@ import pytest
 from pastalang import Mode, Plan, build_plan, load
 from pastalang.plan.branches import BranchId
 from pastalang.plan.draw.figures import busiest
-from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline
-from pastalang.plan.draw.timeline_builder import build_timeline
+from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline, build_timeline
 from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
 from tests.plan import samples
@@ -42,7 +41,7 @@ def test_the_values_of_a_skeleton_all_start_at_once() -> None:
 def test_the_same_skeleton_left_to_right_takes_the_sum_of_its_limits() -> None:
     timeline = build_timeline(samples.inline(5))
     assert timeline.passes == sum(bar.hole.max_tokens for bar in timeline.bars)
-    assert busiest(timeline) == 1
+    assert busiest(forecast(timeline.plan).longest) == 1
 
 
 def test_a_join_waits_for_the_slowest_of_what_it_names() -> None:
@@ -88,13 +87,7 @@ def test_a_wave_is_everything_that_waits_for_equally_many_values() -> None:
 
 
 def test_a_stacked_document_is_counted_once() -> None:
-    assert busiest(build_timeline(samples.stacked())) == 2
-
-
-def test_of_the_arms_of_a_choice_the_busier_one_counts() -> None:
-    """A call of one of three functions, with four, two and three arguments."""
-    program = load(EXAMPLES / "08-function-call.pasta")
-    assert busiest(build_timeline(build_plan(program.only_template, program))) == 4
+    assert busiest(forecast(samples.stacked()).longest) == 2
 
 
 def test_every_branch_stands_directly_below_its_family() -> None:

@@ -13,7 +13,7 @@ from pastalang import Mode, Plan, Program, build_plan
 from pastalang.plan.branches import WHOLE, Address, BranchId, Join
 from pastalang.plan.dependencies import Piece, pieces_of
 from pastalang.plan.diff import differences
-from pastalang.plan.draw.timeline_builder import build_timeline
+from pastalang.plan.draw.timeline import build_timeline
 from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.serialise import fingerprint, from_json, to_json

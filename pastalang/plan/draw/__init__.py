@@ -1,1 +1,1 @@
-"""Pictures of a plan: text for a terminal, Mermaid, DOT and SVG."""
+"""Pictures of a plan: text for a terminal, and SVG."""

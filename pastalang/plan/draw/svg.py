@@ -1,182 +1,321 @@
-"""A plan as an SVG of its lanes: self-contained, the same bytes for the same plan, fit for a slide."""
+"""A plan as an SVG of its lanes: self-contained, the same bytes for the same plan, fit for a slide.
+
+Across, a pass has the same width everywhere. In front of every bar there is a gutter, in which the lines of forks and
+joins go up and down. Down, every lane has a row, and one more for each further arm of a choice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby, pairwise
+from dataclasses import dataclass, field
+from html import escape
+from itertools import groupby
 
-from pastalang.plan.branches import PlanData
-from pastalang.plan.draw.figures import MOST_ITEMS, Figure, headline_of
-from pastalang.plan.draw.grid import Axis, Row, make_axis, make_rows, moments_of, room_on_the_right
-from pastalang.plan.draw.lane_canvas import INDENT, MARGIN, LaneCanvas
-from pastalang.plan.draw.position_strip import counter_of, lay_strip, paint_strip, position_stretches
-from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line, Style, place_label
-from pastalang.plan.draw.svg_elements import (
-    STYLESHEET,
-    Sign,
-    escape,
-    number,
-    paint_bar,
-    paint_bends,
-    paint_chip,
-    paint_diamond,
-    paint_label,
-    paint_line,
-    paint_sign,
-    rectangle,
-    signs_of,
-)
-from pastalang.plan.draw.text_metrics import text_width
-from pastalang.plan.draw.timeline import Timeline
-from pastalang.plan.draw.timeline_builder import build_timeline
-from pastalang.plan.forecast import ANY, forecast
+from pastalang.plan.branches import BranchId, PlanData
+from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with
+from pastalang.plan.draw.text_metrics import ellipsise, printable, text_width
+from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Lane, Looped, Timeline, build_timeline
+from pastalang.plan.forecast import ANY, Forecast, forecast
 from pastalang.plan.token_bounds import Lengths
+from pastalang.values.describe import caption, counted
 
-WIDTH = 1280.0
-STRIP_WORDS = "of the answer: its text leaves gaps (dashed, with their length), in which the branches below stand"
-LANES = 214.0  # where the first lane begins
+WIDTH, MARGIN = 1280.0, 40.0
+TOP = 214.0  # where the first row begins
+GUTTER = 8.0
+INDENT = 14.0
+LONGEST_NAME = 230.0
+LONGEST_TIP = 400
+
+SIZES = {"title": 28.0, "subtitle": 14.0, "figure": 24.0, "caption": 12.0, "section": 14.0, "name": 13.0, "tick": 11.0}
+SIZES |= {"value": 11.5, "words": 11.5, "times": 11.5}
+STYLESHEET = f"""
+text {{ font-family: Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; }}
+{" ".join(f".{kind} {{ font-size: {size:g}px; }}" for kind, size in SIZES.items())}
+text {{ fill: #1f2937; }}
+.title, .figure, .section {{ font-weight: 700; }}
+.name, .times {{ font-weight: 600; }}
+.subtitle, .caption {{ fill: #6b7280; }}
+.tick {{ fill: #9ca3af; }}
+.times {{ fill: #7c3aed; }}
+.words, .times {{ paint-order: stroke; stroke: #ffffff; stroke-width: 3px; stroke-linejoin: round; }}
+.page {{ fill: #ffffff; }}
+.tile {{ fill: #f8fafc; stroke: #e5e7eb; }}
+.grid {{ stroke: #e5e7eb; }}
+.bar {{ fill: #dbe7fd; stroke: #5b86dd; }}
+.critical {{ fill: #ffe3bf; stroke: #e08a1e; }}
+.later {{ fill: #dbe7fd; fill-opacity: 0.4; stroke: #a78bfa; stroke-dasharray: 5 4; }}
+.lane {{ stroke: #94a3b8; stroke-width: 2; }}
+.wait {{ stroke: #0f9d76; stroke-width: 1.8; stroke-dasharray: 1.5 4.5; stroke-linecap: round; }}
+.under {{ fill: none; stroke: #ffffff; stroke-width: 5; }}
+.fork {{ fill: none; stroke: #8594aa; stroke-width: 1.6; }}
+.join {{ fill: none; stroke: #0f9d76; stroke-width: 1.8; }}
+.forkdot {{ fill: #8594aa; }}
+.joindot {{ fill: #0f9d76; }}
+.choice {{ fill: #ede9fe; stroke: #7c3aed; }}
+.group {{ fill: #0891b2; }}
+""".strip()
 
 
 def draw_svg(plan: PlanData, *, lengths: Lengths = ANY) -> str:
     """The plan as one `<svg>` document."""
     timeline = build_timeline(plan)
-    layout = lay_out(timeline, width=WIDTH, top=LANES)
-    parts = [*_head(plan, headline_of(timeline, forecast(plan, lengths, most_items=MOST_ITEMS))), *_lanes(layout)]
-    bottom = layout.box.bottom + 26
-    strip = lay_strip(
-        position_stretches(plan, counter_of(lengths)), left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30
+    canvas = _Canvas(timeline)
+    canvas.draw()
+    legend, bottom = _legend(timeline, canvas.bottom + 40)
+    head = _head(timeline, forecast(plan, lengths, most_items=MOST_ITEMS))
+    width, height = f"{WIDTH:g}", f"{bottom + 22:g}"
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    opening = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+        f"<title>The plan of {_safe(plan.template)}</title>",
+        f"<style>{STYLESHEET}</style>",
+        _rectangle("page", 0, 0, WIDTH, bottom + 22),
+    ]
+    return "\n".join([*opening, *head, *canvas.parts(), *legend, "</svg>", ""])
+
+
+def _head(timeline: Timeline, cost: Forecast) -> Iterator[str]:
+    plan = timeline.plan
+    yield _text("title", plan.template, MARGIN, 44)
+    yield _text("subtitle", f"{describe_plan(timeline)} · {measured_with(plan)}", MARGIN, 74)
+    figures = (
+        (f"{cost.passes.high:,}", "forward passes, at most"),
+        (f"{cost.speed_up:,.1f}×", f"fewer than {cost.draws.high:,} in a row"),
+        (f"{busiest(cost.longest):,}", "tokens in the busiest pass"),
+        (f"{cost.peak_cells.high:,}", "tokens in memory at the peak"),
+        (f"{cost.highest_position.high:,}", "the highest position"),
     )
-    if strip:
-        parts += [*_text("Positions", Style.SECTION, MARGIN, bottom + 16), *paint_strip(strip)]
-        parts += _text(STRIP_WORDS, Style.CAPTION, strip.box.left, bottom + 16)
-        bottom = strip.box.bottom + 22
-    legend, bottom = _legend(signs_of(timeline), bottom + 14)
-    return "\n".join([*_opening(plan, bottom + 22), *parts, *legend, "</svg>", ""])
-
-
-def _opening(plan: PlanData, height: float) -> Iterator[str]:
-    size = f'width="{number(WIDTH)}" height="{number(height)}"'
-    box = f'viewBox="0 0 {number(WIDTH)} {number(height)}"'
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} role="img">'
-    yield f"<title>The plan of {escape(plan.template)}</title>"
-    yield f"<style>{STYLESHEET}</style>"
-    yield rectangle(Box(0, 0, WIDTH, height), "page")
-
-
-def _text(text: str, style: Style, left: float, middle: float, room: float = WIDTH - 2 * MARGIN) -> list[str]:
-    label = place_label(text, style, left=left, middle=middle, room=room)
-    return [paint_label(label)] if label else []
-
-
-def _head(plan: PlanData, headline: tuple[str, tuple[Figure, ...]]) -> Iterator[str]:
-    subtitle, figures = headline
-    yield from _text(plan.template, Style.TITLE, MARGIN, 44)
-    yield from _text(subtitle, Style.SUBTITLE, MARGIN, 74)
-    width = (WIDTH - 2 * MARGIN - 14 * (len(figures) - 1)) / max(1, len(figures))
-    for index, figure in enumerate(figures):
+    width = (WIDTH - 2 * MARGIN - 14 * (len(figures) - 1)) / len(figures)
+    for index, (value, words) in enumerate(figures):
         left = MARGIN + index * (width + 14)
-        yield rectangle(Box(left, 96, left + width, 158), "tile", round=8)
-        yield from _text(figure.value, Style.FIGURE, left + 14, 119, width - 24)
-        yield from _text(figure.caption, Style.CAPTION, left + 14, 144, width - 24)
+        yield _rectangle("tile", left, 96, width, 62, round=8)
+        yield _text("figure", value, left + 14, 119, width - 24)
+        yield _text("caption", words, left + 14, 144, width - 24)
 
 
-def _lanes(layout: Layout) -> Iterator[str]:
-    box, axis = layout.box, layout.axis
-    yield from _text("Passes", Style.SECTION, MARGIN, LANES - 22)
-    for band in axis.bands:
-        if band.right - band.left > 4:
-            yield rectangle(Box(band.left, box.top - 4, band.right, box.bottom + 4), "band", round=3)
-    for at, x in layout.ticks:
-        place = f'x1="{number(x)}" y1="{number(box.top - 10)}" x2="{number(x)}" y2="{number(box.bottom + 4)}"'
-        yield f'<line class="grid" {place}/>'
-        words = str(at)
-        yield from _text(words, Style.TICK, x - text_width(words, 11) / 2, LANES - 20)
-    yield from (rectangle(group, "group", round=2) for group in layout.groups)
-    yield from (paint_line(line) for line in layout.lines)
-    yield from (rectangle(loop, "loop", round=6) for loop in layout.loops)
-    yield from (paint_bar(bar) for bar in layout.bars)
-    yield paint_bends(layout.bends)
-    yield from (paint_diamond(diamond) for diamond in layout.diamonds)
-    yield from (paint_chip(chip) for chip in layout.chips)
-    yield from (paint_label(label) for label in layout.labels)
+def _legend(timeline: Timeline, top: float) -> tuple[list[str], float]:
+    """What occurs of these, in three columns; returns where it ends."""
+    bars, events = timeline.bars, [event for lane in timeline.lanes for event in lane.events]
+    loops = any(lane.loops for lane in timeline.lanes) or any(isinstance(event, Looped) for event in events)
+    waits = any(isinstance(event, Joined) and event.start < event.at for event in events)
+    signs = (
+        ("bar", "a value being decoded: as long as its token limit", any(not bar.critical for bar in bars)),
+        ("bar critical", "on the longest path: it decides the number of passes", any(bar.critical for bar in bars)),
+        ("fork", "a branch begins: it sees what is left of here", any(isinstance(event, Forked) for event in events)),
+        ("join", "a join: waits for these and sees them", any(isinstance(event, Joined) for event in events)),
+        ("wait", "waiting", waits),
+        ("choice", "the model chooses how to go on", any(isinstance(event, Chosen) for event in events)),
+        ("later", "a loop ×(least..most items)", loops),
+        ("group", "lock-step: token k also sees tokens 1..k above it", any(map(_group_of, timeline.lanes))),
+    )
+    shown = [(kind, words) for kind, words, occurs in signs if occurs]
+    parts, width = [], (WIDTH - 2 * MARGIN) / 3
+    for index, (kind, words) in enumerate(shown):
+        left, middle = MARGIN + width * (index % 3), top + 23 * (index // 3)
+        parts += [_sign(kind, left, middle), _text("caption", words, left + 44, middle, width - 50)]
+    return parts, top + 23 * ((len(shown) - 1) // 3)
 
 
-def _legend(signs: tuple[Sign, ...], top: float) -> tuple[list[str], float]:
-    """In three columns; returns where it ends."""
-    parts: list[str] = []
-    columns, width = 3, (WIDTH - 2 * MARGIN) / 3
-    for index, sign in enumerate(signs):
-        left, middle = MARGIN + width * (index % columns), top + 23 * (index // columns)
-        parts.append(paint_sign(sign, left, middle))
-        parts += _text(sign.value, Style.CAPTION, left + 44, middle, width - 50)
-    return parts, top + 23 * ((len(signs) - 1) // columns)
+def _sign(kind: str, x: float, y: float) -> str:
+    match kind:
+        case "fork" | "join":
+            return _bend(kind, x + 10, y - 7 if kind == "fork" else y + 7, x + 34, y + 7 if kind == "fork" else y - 7)
+        case "wait":
+            return _line(kind, x + 2, x + 34, y)
+        case "choice":
+            return _diamond(x + 17, y, words="a choice")
+        case "group":
+            return _rectangle(kind, x + 15, y - 8, 4, 16, round=2)
+        case _:
+            return _rectangle(kind, x, y - 6, 34, 12, round=4)
 
 
-LONGEST_NAME = 230.0
+@dataclass(slots=True)
+class _Canvas:
+    """The rows of a drawing, in layers: what is drawn later lies on top."""
+
+    timeline: Timeline
+    left: float = 0.0  # where the first pass begins
+    scale: float = 0.0  # the width of a pass
+    height: float = 30.0  # of a row
+    rows: dict[tuple[BranchId, int], float] = field(default_factory=dict)  # the middle of each
+    lines: list[str] = field(default_factory=list)
+    bars: list[str] = field(default_factory=list)
+    bends: list[tuple[str, float, float, float, float]] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    @property
+    def bottom(self) -> float:
+        return TOP + self.height * len(self.rows)
+
+    def x(self, at: int) -> float:
+        return self.left + self.scale * at
+
+    def draw(self) -> None:
+        lanes = self.timeline.lanes
+        count = sum(lane.rows for lane in lanes)
+        self.height = 30.0 if count <= 30 else 24.0 if count <= 100 else 20.0
+        for lane in lanes:
+            for row in range(lane.rows):
+                self.rows[lane.branch.id, row] = TOP + self.height * (len(self.rows) + 0.5)
+        names = max(text_width(lane.title, 13) * 1.06 + INDENT * lane.depth for lane in lanes)
+        self.left = MARGIN + min(LONGEST_NAME, names) + 24
+        self.scale = (WIDTH - MARGIN - self.left) / max(1, self.timeline.passes)
+        self._ticks()
+        self._groups()
+        ends = {lane.branch.id: lane.last_end for lane in lanes}
+        for lane in lanes:
+            self._lane(lane, ends)
+
+    def parts(self) -> list[str]:
+        """The white lines below all bends show that they pass over what they cross."""
+        under = [f'<path class="under" d="{_path(*bend[1:])}"/>' for bend in self.bends]
+        return [*self.lines, *self.bars, *under, *(_bend(*bend) for bend in self.bends), *self.labels]
+
+    def _ticks(self) -> None:
+        """Round numbers of passes, far enough from the last one to be read."""
+        passes = self.timeline.passes
+        step = next(m * 10**e for e in range(12) for m in (1, 2, 5) if passes <= 12 * m * 10**e)
+        self.labels.append(_text("section", "Passes", MARGIN, TOP - 22))
+        for at in [*(at for at in range(0, passes, step) if self.x(passes) - self.x(at) >= 24), passes]:
+            x = f"{self.x(at):.1f}"
+            self.lines.append(f'<path class="grid" d="M{x} {TOP - 10:g}V{self.bottom + 4:g}"/>')
+            self.labels.append(_text("tick", str(at), self.x(at) - text_width(str(at), 11) / 2, TOP - 20))
+
+    def _groups(self) -> None:
+        """A bracket next to the lanes that are in lock-step with one another."""
+        for group, members in groupby(self.timeline.lanes, key=_group_of):
+            if group:
+                rows = [self.rows[lane.branch.id, row] for lane in members for row in range(lane.rows)]
+                height = rows[-1] - rows[0] + self.height - 6
+                self.lines.append(
+                    _rectangle("group", self.left - 14, rows[0] - self.height / 2 + 3, 4, height, round=2)
+                )
+
+    def _lane(self, lane: Lane, ends: dict[BranchId, int]) -> None:
+        middle = self.rows[lane.branch.id, 0]
+        indent = MARGIN + INDENT * lane.depth
+        self.labels.append(_text("name", lane.title, indent, middle, self.left - 24 - indent))
+        self.lines.append(_line("lane", self.x(lane.start) + 2, self.x(lane.end), middle))
+        if lane.loops and lane.bars:
+            self._bar("later", lane.start, lane.last_end, middle, taller=3)
+        for event in lane.events:
+            y, x = self.rows[lane.branch.id, event.row], self.x(event.at if isinstance(event, Forked | Joined) else 0)
+            match event:
+                case Forked(branch=branch):
+                    self.bends.append(("fork", x + 2, y, x + GUTTER, self.rows[branch, 0]))
+                case Joined(branches=branches, start=start, at=at):
+                    self._wait(start, at, y)
+                    for branch in branches:
+                        self._wait(ends[branch], at, self.rows[branch, 0])
+                        self.bends.append(("join", x + 5, self.rows[branch, 0], x + GUTTER, y))
+                case Chosen(labels=labels, start=start):
+                    self.labels.append(_diamond(self.x(start) + GUTTER, y, words=" or ".join(labels)))
+                case Looped(start=start, end=end):
+                    self._bar("later", start, end, y, taller=3)
+                case Bar():
+                    kind = "bar critical" if event.critical else "bar"
+                    limit = counted(event.hole.max_tokens, "token")
+                    tip = f"{event.hole.field}: {caption(event.hole.type)}, at most {limit}"
+                    self._bar(kind, event.start, event.end, y, tip=tip)
+        for row in range(lane.rows):
+            self._label_row(lane, row)
+
+    def _bar(self, kind: str, start: int, end: int, middle: float, *, taller: float = 0.0, tip: str = "") -> None:
+        half = min(9.5, self.height / 2 - 2.5) + taller
+        left, right = self.x(start) + GUTTER - taller, self.x(end) + taller
+        layer = self.bars if tip else self.lines
+        layer.append(_rectangle(kind, left, middle - half, max(3.0, right - left), 2 * half, round=4, tip=tip))
+
+    def _wait(self, start: int, end: int, y: float) -> None:
+        if start < end:
+            self.lines += [_line("under", self.x(start), self.x(end), y), _line("wait", self.x(start), self.x(end), y)]
+
+    # ── labels ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _label_row(self, lane: Lane, row: int) -> None:
+        """What does not fit into a bar stands behind it, or in front of it where there is more room."""
+        bars = sorted((bar for bar in lane.bars if bar.row == row), key=lambda bar: bar.start)
+        loops = [event for event in lane.events if isinstance(event, Looped) and event.row == row]
+        middle, taken = self.rows[lane.branch.id, row], self.left
+        marks = [
+            (self.x(bar.start) + GUTTER, self.x(bar.end), self._outside(lane, bar, middle), "words") for bar in bars
+        ]
+        marks += [(self.x(loop.end),) * 2 + (str(loop.copies), "times") for loop in loops]
+        if lane.times and row == 0:
+            end = self.x(lane.last_end if lane.loops else lane.end)
+            marks.append((end, end, lane.times, "times"))
+        marks.sort()
+        limits = [*(mark[0] for mark in marks), WIDTH - MARGIN][1:]
+        for (left, right, words, kind), limit in zip(marks, limits, strict=True):
+            right, width = max(right, taken), text_width(words[:LONGEST_TIP], SIZES[kind])
+            behind, before = limit - right - 14, left - taken - 14
+            if words and (width <= behind or behind >= before):
+                self.labels.append(_text(kind, words, right + 8, middle, behind))
+                right += min(width, max(0.0, behind)) + 8
+            elif words:
+                self.labels.append(_text(kind, words, left - 8 - min(width, before), middle, before))
+            taken = right
+
+    def _outside(self, lane: Lane, bar: Bar, middle: float) -> str:
+        """Writes what fits into the bar; returns the rest."""
+        tokens = str(bar.hole.max_tokens)
+        left, right = self.x(bar.start) + GUTTER + 6, self.x(bar.end) - 6
+        words, limit_width = lane.words(bar), text_width(tokens, SIZES["value"])
+        if text_width(words[:LONGEST_TIP], SIZES["value"]) + 8 + limit_width > right - left:
+            return f"{words} · {tokens}"
+        self.labels.append(_text("value", words, left, middle))
+        self.labels.append(_text("value", tokens, right - limit_width, middle))
+        return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The lanes of a drawing. `box` is what they fill; the names are left of the axis."""
-
-    box: Box
-    axis: Axis
-    labels: tuple[Label, ...]
-    chips: tuple[Label, ...]
-    bars: tuple[BarShape, ...]
-    bends: tuple[Bend, ...]
-    lines: tuple[Line, ...]
-    diamonds: tuple[Diamond, ...]
-    loops: tuple[Box, ...]
-    groups: tuple[Box, ...]  # lanes in lock-step
-    ticks: tuple[tuple[int, float], ...]
+def _group_of(lane: Lane) -> str:
+    return f"group {lane.branch.lockstep.group}" if lane.branch.lockstep else ""
 
 
-def lay_out(timeline: Timeline, *, width: float, top: float) -> Layout:
-    """Every lane below the one before it, in a drawing of this width."""
-    rows = make_rows(timeline, top)
-    bottom = max((row.box_bottom for row in rows), default=top)
-    names = max((text_width(row.lane.title, 13) * 1.06 + INDENT * row.lane.depth for row in rows), default=0.0)
-    left = MARGIN + min(LONGEST_NAME, names) + 18
-    right = width - MARGIN - room_on_the_right(timeline)
-    axis = make_axis(left, right, timeline.passes, moments_of(rows))
-    sheet = LaneCanvas(timeline, axis, {(row.lane.branch.id, row.number): row for row in rows}, width - MARGIN)
-    sheet.draw_all()
-    return Layout(
-        box=Box(MARGIN, top, width - MARGIN, bottom),
-        axis=axis,
-        labels=tuple(sheet.labels),
-        chips=tuple(sheet.chips),
-        bars=tuple(sheet.bars),
-        bends=tuple(sheet.bends),
-        lines=tuple(line for line in sheet.lines if line.end - line.start > 2),
-        diamonds=tuple(sheet.diamonds),
-        loops=tuple(sheet.loops),
-        groups=tuple(_groups(rows, left - 10)),
-        ticks=tuple(_ticks(axis, timeline.passes)),
+# ── elements ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _safe(text: str) -> str:
+    """On one line, and not longer than anybody reads in a tip."""
+    shown = printable(text[: 2 * LONGEST_TIP])
+    return escape(shown if len(shown) <= LONGEST_TIP else shown[: LONGEST_TIP - 1] + "…", quote=True)
+
+
+def _text(kind: str, text: str, left: float, middle: float, room: float = WIDTH - 2 * MARGIN) -> str:
+    """As much of the text as there is room for; maybe nothing at all."""
+    size, full = SIZES[kind], printable(text)
+    shown = ellipsise(full, room, size)
+    tip = f"<title>{_safe(full)}</title>" if shown != full else ""
+    place = f'x="{left:.1f}" y="{middle + size * 0.35:.1f}"'
+    return f'<text class="{kind}" {place}>{tip}{_safe(shown)}</text>' if shown else ""
+
+
+def _rectangle(
+    kind: str, left: float, top: float, width: float, height: float, *, round: float = 0.0, tip: str = ""
+) -> str:
+    place = f'x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round:g}"'
+    return (
+        f'<rect class="{kind}" {place}><title>{_safe(tip)}</title></rect>' if tip else f'<rect class="{kind}" {place}/>'
     )
 
 
-def _groups(rows: list[Row], x: float) -> Iterator[Box]:
-    """A bracket next to the lanes that are in lock-step with one another."""
-    for group, members in groupby(rows, key=lambda row: row.lane.branch.lockstep and row.lane.branch.lockstep.group):
-        if group is not None:
-            together = list(members)
-            yield Box(x, together[0].top + 3, x + 4, together[-1].box_bottom - 3)
+def _line(kind: str, start: float, end: float, y: float) -> str:
+    return f'<path class="{kind}" d="M{start:.1f} {y:.1f}H{end:.1f}"/>' if end > start else ""
 
 
-def _ticks(axis: Axis, passes: int) -> Iterator[tuple[int, float]]:
-    """Round numbers of passes with where they are, far enough apart to be written."""
-    step = 1
-    for candidate in (m * 10**e for e in range(8) for m in (1, 2, 5)):
-        step = candidate
-        if passes <= 12 * step:
-            break
-    places = [(at, axis.leave(at)) for at in range(0, passes + 1, step)]
-    places = [*places, *([(passes, axis.leave(passes))] if passes % step else [])]
-    last = None
-    for here, following in pairwise([*places, (passes + step, float("inf"))]):
-        if last is None or (here[1] - last >= 40 and (following[1] - here[1] >= 24 or here[0] == passes)):
-            last = here[1]
-            yield here
+def _diamond(x: float, y: float, *, words: str) -> str:
+    corners = f"M{x - 6:.1f} {y:.1f}L{x:.1f} {y - 6:.1f}L{x + 6:.1f} {y:.1f}L{x:.1f} {y + 6:.1f}Z"
+    return f'<path class="choice" d="{corners}"><title>{_safe(words)}</title></path>'
+
+
+def _bend(kind: str, x: float, y: float, to_x: float, to_y: float) -> str:
+    dot = f'<circle class="{kind}dot" cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
+    return f'<path class="{kind}" d="{_path(x, y, to_x, to_y)}"/>{dot}'
+
+
+def _path(x: float, y: float, to_x: float, to_y: float) -> str:
+    """Down or up, then to the right."""
+    turn = min(to_x - x, abs(to_y - y))
+    before = to_y - turn if to_y > y else to_y + turn
+    return f"M{x:.1f} {y:.1f}V{before:.1f}Q{x:.1f} {to_y:.1f} {x + turn:.1f} {to_y:.1f}H{to_x:.1f}"

@@ -6,10 +6,8 @@ from textwrap import wrap
 
 from pastalang.plan.branches import PlanData
 from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with
-from pastalang.plan.draw.grid import times_of
 from pastalang.plan.draw.text_metrics import cells_of, fit_columns, printable
-from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
-from pastalang.plan.draw.timeline_builder import build_timeline
+from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline, build_timeline
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
 from pastalang.plan.token_bounds import Lengths
 from pastalang.values.describe import caption, counted
@@ -40,14 +38,14 @@ def _summary(timeline: Timeline, cost: Forecast, width: int) -> list[str]:
     figures = (
         ("passes", f"{cost.passes.high:,}: {path}"),
         ("sequential", f"{cost.draws.high:,}: {cost.speed_up:,.1f}× fewer passes in parallel"),
-        ("at once", f"{counted(busiest(timeline), 'token')} in the busiest pass"),
+        ("at once", f"{counted(busiest(cost.longest), 'token')} in the busiest pass"),
         ("cells", f"{cost.peak_cells.high:,} at the peak{exactly}"),
         ("positions", f"up to {cost.highest_position.high:,}"),
     )
     head = fit_columns(f"{printable(timeline.plan.template)}: {describe_plan(timeline)}", width)
     return [
         head,
-        fit_columns(measured_with(timeline), width),
+        fit_columns(measured_with(timeline.plan), width),
         "",
         *(fit_columns(f"  {name:<11}{printable(words)}", width) for name, words in figures),
     ]
@@ -93,8 +91,8 @@ def _lane(lane: Lane, scale: float, room: int) -> str:
 def _with_words(drawn: str, lane: Lane) -> str:
     """The lane, followed by what it holds where there is room."""
     kind = " ".join(dict.fromkeys(caption(bar.hole.type) for bar in lane.bars))
-    own = [str(each) for each in lane.events if isinstance(each, Looped)]
-    words = " ".join(part for part in (kind, *own, times_of(lane)) if part)
+    own = [str(each.copies) for each in lane.events if isinstance(each, Looped)]
+    words = " ".join(part for part in (kind, *own, lane.times) if part)
     used = len(drawn.rstrip())
     return f"{drawn[:used]} {fit_columns(printable(words), len(drawn) - used - 1)}" if len(drawn) - used > 6 else drawn
 
