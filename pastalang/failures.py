@@ -29,6 +29,10 @@ class FileError(PastaError):
     """A file that could not be opened."""
 
 
+class WrongFormat(FileError):
+    """A file of a kind that is not read, or not written."""
+
+
 class InputError(PastaError):
     """The inputs given to a program do not fit what its template declares."""
 

@@ -135,6 +135,8 @@ def _dumped_by(model: Any) -> Callable[[Any], str]:
 
 def _examples(given: Sequence[tuple[str, Any]], dump: Callable[[Any], str]) -> Examples:
     """The examples with their answers as JSON values. Raises `InputError` with the number of the first wrong one."""
+    from pastalang.values.pydantic.from_core import in_one_line
+
     found: list[tuple[str, JsonValue]] = []
     for number, example in enumerate(given):
         if not isinstance(example, tuple | list) or len(example) != 2 or not isinstance(example[0], str):
@@ -142,7 +144,7 @@ def _examples(given: Sequence[tuple[str, Any]], dump: Callable[[Any], str]) -> E
         try:
             found.append((example[0], parse_json(dump(example[1]))))
         except (ValueError, TypeError) as problem:
-            raise InputError(f"the answer of `examples[{number}]` does not fit: {problem}") from problem
+            raise InputError(f"the answer of `examples[{number}]` does not fit: {in_one_line(problem)}") from problem
     return tuple(found)
 
 

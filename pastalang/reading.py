@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pastalang.diagnostics.diagnostic import Diagnostic, Severity
 from pastalang.limits import MAX_FILE_BYTES
@@ -11,6 +13,11 @@ from pastalang.source import Source, Span
 
 BYTE_ORDER_MARK = "\ufeff"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+HINTS: Final[Mapping[str, str]] = {  # what to do with files of documents or rows that are not read, by how they end
+    **dict.fromkeys((".zst", ".bz2", ".xz", ".zip"), "decompress it first"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "save the table as CSV (UTF-8)"),
+    **dict.fromkeys((".pdf", ".docx", ".doc", ".odt", ".rtf", ".html"), "save its text as .txt"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,8 @@ from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 from uuid import UUID
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.failures import FileError, InputError, PastaError
+from pastalang.failures import FileError, InputError, PastaError, WrongFormat
+from pastalang.reading import HINTS
 from pastalang.runtime.errors import TooLong
 from pastalang.values.describe import counted
 
@@ -199,7 +200,6 @@ _ADVICE: Final = (
     "documents are read from .jsonl, .json, .csv, .tsv, .txt and .md files, also with .gz after the name, "
     "from .parquet files, and from folders of them"
 )
-_HINTS: Final = dict.fromkeys((".zst", ".bz2", ".xz", ".zip"), "; decompress it first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,11 +295,14 @@ def _format_of(place: Path, files: list[Path]) -> Format:
     for file in files:
         format = _FORMATS.get(_kind_of(file))
         if format is None or (format is _PARQUET and _is_packed(file)):
-            raise FileError(f"{file} is not a file of documents{_HINTS.get(file.suffix.lower(), '')}: {_ADVICE}")
+            hint = HINTS.get(file.suffix.lower())
+            raise WrongFormat(f"{file} is not a file of documents{f'; {hint}' if hint else ''}: {_ADVICE}")
         kinds.setdefault(format, file)
     if len(kinds) > 1:
         first, second, *_ = kinds.values()
-        raise FileError(f"the folder {place} holds files of different formats, such as {first.name} and {second.name}")
+        raise WrongFormat(
+            f"the folder {place} holds files of different formats, such as {first.name} and {second.name}"
+        )
     return next(iter(kinds))
 
 

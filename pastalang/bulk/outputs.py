@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pastalang.bulk.documents import import_arrow
 from pastalang.bulk.rows import Row, Task, object_of, text_of_id
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.failures import FileError
+from pastalang.failures import InputError, WrongFormat
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.paths import path_text
 
@@ -61,10 +61,12 @@ ALL: Final = Shape()
 
 
 def output_for(path: Path, task: Task, shape: Shape = ALL) -> Output:
-    """How a file with this name is written. Raises `FileError`."""
+    """How a file with this name is written. Raises `WrongFormat`."""
     match path.suffix.lower():
         case ".jsonl" | ".ndjson" if shape.is_flat:
-            raise FileError(f"columns are chosen for .csv, .tsv and .parquet files; of {path.name}, the reader chooses")
+            raise WrongFormat(
+                f"columns are chosen for .csv, .tsv and .parquet files; of {path.name}, the reader chooses"
+            )
         case ".jsonl" | ".ndjson":
             return JsonLines(shape)
         case ".csv" | ".tsv" as suffix:
@@ -73,7 +75,7 @@ def output_for(path: Path, task: Task, shape: Shape = ALL) -> Output:
             import_arrow("pyarrow", f"writing {path.name}")
             return Parquet(task, shape)
         case _:
-            raise FileError(f"rows are written to a file that ends in .jsonl, .csv, .tsv or .parquet, not to {path}")
+            raise WrongFormat(f"rows are written to a file that ends in .jsonl, .csv, .tsv or .parquet, not to {path}")
 
 
 class JsonLines:
@@ -97,7 +99,7 @@ def _line(row: Row, own: Sequence[str]) -> str:
 
 
 class Flat:
-    """Rows with a column for each key of an object; other values have one column, `value`. Raises `FileError`."""
+    """Rows with a column for each key of an object; other values have one column, `value`. Raises `InputError`."""
 
     def __init__(self, task: Task, shape: Shape) -> None:
         body = object_of(task)
@@ -105,7 +107,7 @@ class Flat:
         self._shape = shape
         for unknown in (name for name in shape.columns if name not in self._all):
             hint = did_you_mean(unknown, self._all)
-            raise FileError(f"there is no column `{unknown}`" + (f"; did you mean `{hint}`?" if hint else ""))
+            raise InputError(f"there is no column `{unknown}`" + (f"; did you mean `{hint}`?" if hint else ""))
 
     @property
     def names(self) -> list[str]:

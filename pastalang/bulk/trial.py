@@ -172,7 +172,7 @@ def _count(score: FieldScore, way: Way, origin: str, pair: _Pair, sure: Mapping[
     if found:
         (score.sure_of_right if is_right else score.sure_of_wrong).append(min(found))
     if not is_right and score.example is None:
-        score.example = origin, _shown(pair.right), _shown(pair.given)
+        score.example = origin, _shown(pair.right), _shown(pair.given) if sure is not None else "failed"
 
 
 def mean(numbers: Sequence[float]) -> float | None:

@@ -23,7 +23,7 @@ from pastalang.cli.exit_codes import (
     refused_for,
 )
 from pastalang.cli.output import coloured, echo, echo_document, echo_error, reason_of
-from pastalang.failures import FileError, PastaError
+from pastalang.failures import FileError, PastaError, WrongFormat
 from pastalang.limits import MAX_NAME_CHARS
 
 S = TypeVar("S")
@@ -120,7 +120,8 @@ def _refused_by(act: Callable[[], None]) -> Refused | None:
     except Refused as refused:
         return refused
     except PastaError as problem:
-        return refused_for(problem, EXIT_UNREADABLE if isinstance(problem, FileError) else EXIT_PROBLEMS)
+        code = EXIT_USAGE if isinstance(problem, WrongFormat) else EXIT_UNREADABLE
+        return refused_for(problem, code if isinstance(problem, FileError) else EXIT_PROBLEMS)
     except OSError as problem:
         if problem.filename is None:
             raise

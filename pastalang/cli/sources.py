@@ -434,7 +434,9 @@ def _imported(module: str) -> Any:
         with redirect_stdout(sys.stderr):  # the standard output is for the written program
             return importlib.import_module(module)
     except (ImportError, ValueError) as error:
-        reason = str(error)
+        from pastalang.values.pydantic.from_core import in_one_line
+
+        reason = in_one_line(error)
     except SystemExit as left:
         reason = f"it calls sys.exit({left.code!r})"
     except Exception as error:

@@ -18,6 +18,7 @@ from pastalang.cli.process import command
 from pastalang.cli.sources import rows_of
 from pastalang.cli.tasks import SOURCE, task_named
 from pastalang.failures import InputError
+from pastalang.plan.branches import Mode
 from pastalang.program.program import InputKind
 from pastalang.runtime.models.source import DEFAULT, is_address
 from pastalang.values.describe import counted
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 _GOOD: Final = 0.9
 _USABLE: Final = 0.7
+_LONG: Final = 300  # characters of a reason
 _SHOWN: Final = 5  # notes about labels
+_PAGE: Final = "https://github.com/pastalang/pastalang/blob/main/docs/train-your-own.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,10 @@ class TrySettings:
 
     source: Annotated[str, typer.Argument(help=SOURCE)]
     examples: Annotated[
-        Path, typer.Argument(help="Rows, as JSON lines, CSV or Parquet: the inputs by name, the right answer as value.")
+        Path,
+        typer.Argument(
+            help="Rows, as JSON lines, CSV or Parquet: the inputs, and the right answer as value or by key."
+        ),
     ]
     model: ModelName = None
     adapter: AdapterName = None
@@ -65,13 +71,12 @@ def try_command(settings: TrySettings) -> None:
     else:
         refuse_adapter(chosen.name, adapter_of(settings.adapter))
     try:
-        rows = _rows(settings.examples, columns)
-        task.read.check((name for row in rows for name in row.inputs), str(settings.examples))
+        rows, unused = _rows(settings.examples, columns, task)
         odd = check_labels(task, rows)
     except InputError as problem:
         raise Refused(str(problem), EXIT_PROBLEMS) from problem
     more = [f"{len(odd) - _SHOWN} more labels cannot be right"] if len(odd) > _SHOWN else []
-    show_notes(*(f"this label cannot be right: {one}" for one in odd[:_SHOWN]), *more)
+    show_notes(unused, *(f"this label cannot be right: {one}" for one in odd[:_SHOWN]), *more)
     engine = open_engine(
         chosen.name, device=None, cells=None, adapter=adapter_of(settings.adapter), api_key=settings.api_key
     )
@@ -93,20 +98,33 @@ def _text_of(task: Task) -> str:
     return texts[0]
 
 
-def _rows(path: Path, names: Mapping[str, str]) -> list[Labelled]:
-    """`names`: the inputs that stand in columns of other names."""
+def _rows(path: Path, names: Mapping[str, str], task: Task) -> tuple[list[Labelled], str | None]:
+    """Also which columns are not used. `names`: the inputs that stand in columns of other names."""
     from pastalang.bulk.documents import Columns
     from pastalang.bulk.trial import Labelled
-    from pastalang.training.data import VALUE, read_rows
+    from pastalang.training.data import VALUE, Parts
+    from pastalang.training.errors import BadRow
+    from pastalang.training.row_files import scan_rows
 
-    found, rows = [], list(read_rows(rows_of(path)))
-    Columns(tuple(names)).check((name for _, row in rows for name in row), str(path))
-    for origin, row in rows:
-        if VALUE not in row:
-            raise Refused(f"{origin}: a row is an object with the inputs and the right `{VALUE}`", EXIT_PROBLEMS)
-        inputs = {names.get(name, name): part for name, part in row.items() if name != VALUE}
-        found.append(Labelled(origin, inputs, row[VALUE]))
-    return found
+    parts, found, unused = Parts(task.plan(Mode.STRICT), extra=()), list[Labelled](), dict[str, None]()
+    scanned = scan_rows(rows_of(path))
+    objects = [row for _, row in scanned if not isinstance(row, BadRow)]
+    Columns(tuple(names)).check((name for row in objects for name in row), str(path))
+    task.read.check((names.get(name, name) for row in objects for name in row if name != VALUE), str(path))
+    for origin, row in scanned:
+        if isinstance(row, BadRow):
+            raise row
+        named = type(row)({names.get(name, name): cell for name, cell in row.items() if name not in names.values()})
+        inputs = parts.labelled(named)
+        if VALUE not in named:
+            unused |= dict.fromkeys(name for name in named if not parts.has(name) and name not in task.read.all)
+        if VALUE not in inputs:
+            raise Refused(
+                f"{origin}: the right answer is missing: `value`, or keys of it beside the text", EXIT_PROBLEMS
+            )
+        value = inputs.pop(VALUE)
+        found.append(Labelled(origin, inputs, value))
+    return found, f"columns that are not used: {', '.join(unused)}" if unused else None
 
 
 # ── what is printed ──────────────────────────────────────────────────────────────────────────────────────────
@@ -127,10 +145,15 @@ def _lines(found: Trial, model: str, rows: int, settings: TrySettings) -> Iterat
             origin, right, given = one.example
             yield f"  {one.name:{width}}  {right} → {given}  ({origin})"
     for origin, reason in found.failed[:_SHOWN]:
-        yield f"failed: {reason if reason.startswith(origin) else f'{origin}: {reason}'}"
+        yield f"failed: {_in_line(reason if reason.startswith(origin) else f'{origin}: {reason}')}"
     if any(TRAIN in one.advice for one in found.fields):
         yield ""
         yield from _next(model, settings)
+
+
+def _in_line(reason: str) -> str:
+    line = " ".join(reason.split())
+    return line if len(line) <= _LONG else f"{line[:_LONG]}…"
 
 
 def _verdict(found: Trial) -> str:
@@ -146,7 +169,7 @@ def _next(model: str, settings: TrySettings) -> Iterator[str]:
     source = settings.source
     program = source if source.endswith(".pasta") else "program.pasta"
     named = "" if settings.text is None else f", with `{settings.text}` under the name of the input"
-    yield f"to train on about 30 rows like these{named}, which takes a minute with pasta-mini (docs/train-your-own.md):"
+    yield f"to train on about 30 rows like these{named}, which takes a minute with pasta-mini ({_PAGE}):"
     if program != source:
         yield f"  pasta import {source} -o {program}"
     yield f"  pasta train hpd --model {model} --program {program} --data THIRTY_ROWS --steps 60 --out trained"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,14 +129,13 @@ def _scanned(path: RowFile, plan: Plan) -> tuple[list[Scanned], Parts]:
 
 
 class Parts:
-    """What a row of a plan is made of."""
+    """What a row of a plan is made of. `extra` is what it may hold besides inputs and value, unless it is an input."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, extra: Collection[str] = (CATEGORY, ACCEPTED, THOUGHT)) -> None:
         self._plan = plan
         self._types = dict(plan.types)
         self._inputs = {input.name: input for input in plan.inputs}
-        # What a row may hold besides inputs and value, unless the template has an input of that name.
-        self._extra = {CATEGORY, ACCEPTED, THOUGHT} - {*self._inputs}
+        self._extra = {*extra} - {*self._inputs}
         self._known = {*self._inputs, VALUE, *self._extra}
         fields = plan.output.fields if isinstance(plan.output, t.Object) else ()
         self._types_of_keys = {field.key: field.type for field in fields}
@@ -144,7 +143,7 @@ class Parts:
     def check(self, given: Mapped) -> None:
         """Raises `BadData` for a part that rows do not have."""
         for part in given.columns:
-            if not self._has(part):
+            if not self.has(part):
                 hint = did_you_mean(part, self._known)
                 known = (
                     f"did you mean `{hint}`?" if hint else f"a row has {_listed(self._known)} and the keys of the value"
@@ -153,9 +152,9 @@ class Parts:
 
     def left_out(self, rows: Iterable[dict[str, JsonValue] | BadRow]) -> tuple[str, ...]:
         names = (name for row in rows if isinstance(row, TableRow) for name in row)
-        return tuple(name for name in dict.fromkeys(names) if not self._has(name))
+        return tuple(name for name in dict.fromkeys(names) if not self.has(name))
 
-    def _has(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         return name in self._known or self._key_of(name) is not None
 
     def _key_of(self, name: str) -> str | None:
@@ -180,6 +179,15 @@ class Parts:
             raise problem.at(origin) from None
         accepted = parts.get(ACCEPTED) if ACCEPTED in self._extra else None
         return Row(origin, asked.inputs, value, answer, asked.category, accepted, thought)
+
+    def labelled(self, row: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """The inputs and the value, whose keys may stand beside them. An empty cell that is no value is no label."""
+        if isinstance(row, TableRow):
+            given = {name: cell for name, cell in row.items() if self._is_label(name, cell)}
+            return self._of_table(TableRow(given))
+        value = {key: cell for name, cell in row.items() if (key := self._key_of(name)) is not None}
+        inputs = {name: cell for name, cell in row.items() if name in self._known}
+        return {VALUE: value, **inputs} if value else inputs
 
     def asked_or_bad(self, origin: str, row: Mapping[str, Any] | BadRow) -> Asked | BadRow:
         """The inputs of a row, whose value may be missing."""
@@ -238,6 +246,10 @@ class Parts:
         if value and VALUE not in parts:
             parts[VALUE] = value
         return parts
+
+    def _is_label(self, name: str, cell: JsonValue) -> bool:
+        type = self._types_of_keys.get(self._key_of(name) or "")
+        return type is None or cell not in (None, "") or any(self._fits(type, one) for one in readings(cell))
 
     def _cell(self, key: str, cell: JsonValue) -> JsonValue:
         """The value of a key as its type has it, or as the table has it if it fits in no way."""

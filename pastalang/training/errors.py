@@ -7,7 +7,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
-from pastalang.failures import FileError, PastaError
+from pastalang.failures import FileError, PastaError, WrongFormat
 
 _SHOWN: Final = 20  # bad rows that a message shows
 
@@ -70,6 +70,10 @@ class BadData(PastaError):
 
 class UnreadableData(BadData, FileError):
     """A file that cannot be opened, or that is not text."""
+
+
+class NoRows(BadData, WrongFormat):
+    """A file of a kind in which rows are not read."""
 
 
 class CheckpointError(PastaError):

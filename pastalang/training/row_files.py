@@ -28,8 +28,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.reading import HINTS
 from pastalang.source import Source
-from pastalang.training.errors import BadData, BadRow, UnreadableData
+from pastalang.training.errors import BadData, BadRow, NoRows, UnreadableData
 from pastalang.values.json import JsonValue, NotJson, parse_json
 
 _LARGEST_CELL: Final = 1 << 26
@@ -151,6 +152,8 @@ def _scanned(file: Path | Source) -> Iterable[Scanned]:
     if file.is_dir():
         return _data_set(file)
     ending = Path(file.name.lower().removesuffix(".gz")).suffix
+    if ending in HINTS or file.suffix.lower() in HINTS:
+        raise NoRows(f"{file} is not a file of rows; {HINTS.get(ending) or HINTS[file.suffix.lower()]}")
     return _FORMATS.get(ending, _lines)(_bytes_of(file), str(file))
 
 

@@ -203,7 +203,7 @@ def test_the_standard_input_holds_json_lines(monkeypatch: pytest.MonkeyPatch) ->
         ("x.jsonl.zst", "", "x.jsonl.zst is not a file of documents; decompress it first"),
         ("x.csv", "id;body\n1;a\n", "x.csv has no column `text`; it has `id`, `body`: choose with --text"),
         ("x.csv", "id,text\n".encode("utf-16"), "x.csv is not UTF-8 text"),
-        ("x.pdf", "", "is not a file of documents: documents are read from .jsonl, .json, .csv"),
+        ("x.xlsx", "PK", "x.xlsx is not a file of documents; save the table as CSV (UTF-8): "),
         ("x.csv", "", "x.csv is empty: the first row of a table names its columns"),
         ("x.csv", "id,body\n1,a\n", "x.csv has no column `text`; it has `id`, `body`: choose with --text"),
         ("x.jsonl", '{"title": "a", "body": "b"}', "it has `title`, `body`: choose with --text"),

@@ -136,7 +136,7 @@ def test_examples_of_a_model_are_earlier_turns_in_the_layout_of_an_answer() -> N
 @pytest.mark.parametrize(
     ("examples", "said"),
     [
-        ([("x", {"number": 3})], "the answer of `examples[0]` does not fit"),
+        ([("x", {"number": 3})], "`examples[0]` does not fit: number: input should be a valid string; lines: "),
         (["x"], "`examples[0]` must be a pair of a text and its answer"),
     ],
 )

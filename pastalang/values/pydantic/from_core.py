@@ -33,6 +33,7 @@ from pydantic import (
     PydanticUserError,
     RootModel,
     TypeAdapter,
+    ValidationError,
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import Url
@@ -43,7 +44,7 @@ from pastalang.values.conversion import Converted, Note, NotExpressible, check_p
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.outlines_types import from_expression, from_outlines, is_term
-from pastalang.values.paths import Mismatch
+from pastalang.values.paths import Mismatch, path_text
 from pastalang.values.pydantic.annotations import field_marks, in_order, layers_of, with_marks
 from pastalang.values.pydantic.scalars import (
     SCALARS,
@@ -96,6 +97,16 @@ def validate_value(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
     return adapter.validate_json(json.dumps(_exact(value), ensure_ascii=False))
 
 
+def in_one_line(problem: Exception) -> str:
+    """What an exception says, and of one by Pydantic, each place with what is wrong there."""
+    if not isinstance(problem, ValidationError):
+        return str(problem)
+    errors = problem.errors(include_url=False)
+    found = ((path_text(one["loc"]), one["msg"]) for one in errors[:_SHOWN])
+    said = "; ".join(f"{where}: {reason[:1].lower()}{reason[1:]}" if where else reason for where, reason in found)
+    return said + (f"; and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else "")
+
+
 def name_of_type(model: Any) -> str:
     """How a type is named in messages: `Invoice`, `list[Invoice]`."""
     return model.__name__ if isinstance(model, type) and get_origin(model) is None else str(model)
@@ -139,6 +150,7 @@ def _core_schema(model: Any) -> CoreSchema:
         raise NotExpressible(name, [Mismatch((), problem.message.splitlines()[0])]) from problem
 
 
+_SHOWN: Final = 5  # errors of Pydantic in a line
 _CLOSED: Final = ("model", "dataclass", "typed-dict", "named-tuple")
 _REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
