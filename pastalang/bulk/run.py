@@ -84,6 +84,7 @@ class Ledger:
         self._fingerprint = dict(fingerprint)
         self.output = output
         self._lock: IO[str] | None = None
+        self._is_open = False
 
     @property
     def rows(self) -> int:
@@ -102,15 +103,21 @@ class Ledger:
             if overwrite:
                 self._clear()
                 manifest = None
-            if manifest is None:
+            if manifest is None or self._holds_nothing():
                 self._begin(overwrite=overwrite)
             elif resume:
                 self._go_on(manifest)
             else:
                 raise RunRefused(self._found())
+            self._is_open = True
         except BaseException:
             self.close()
             raise
+
+    def _holds_nothing(self) -> bool:
+        """Whether a run has ended before its first row was committed, so that there is nothing to go on with."""
+        journal = self.folder / _JOURNAL
+        return not journal.exists() or b"\n" not in journal.read_bytes()
 
     def _begin(self, *, overwrite: bool) -> None:
         if self.out.exists() and not overwrite:
@@ -264,6 +271,12 @@ class Ledger:
         self._lock.flush()
 
     def close(self) -> None:
+        """Frees the lock. A run without a committed row leaves nothing behind."""
+        if self._is_open and not self.chunks and not self.is_complete:
+            with suppress(OSError):
+                self._clear()
+                (self.folder / _LOCK).unlink(missing_ok=True)
+                self.folder.rmdir()
         if self._lock is not None:
             self._lock.close()
             self._lock = None

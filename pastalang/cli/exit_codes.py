@@ -72,10 +72,14 @@ def ctrl_c_exits_at_once() -> Iterator[None]:
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
+    exit_at_once(STOPPED.message)
+
+
+def exit_at_once(message: str) -> None:
     from json import dumps
 
     with suppress(OSError):
-        os.write(2, STOPPED.message.encode() + b"\n")
+        os.write(2, message.encode() + b"\n")
     with suppress(OSError):
         if "--json" in sys.argv:
             os.write(1, dumps(STOPPED.as_data()).encode() + b"\n")

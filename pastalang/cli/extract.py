@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused
+from pastalang.cli.exit_codes import (
+    EXIT_PROBLEMS,
+    EXIT_STOPPED,
+    EXIT_UNREADABLE,
+    EXIT_USAGE,
+    Refused,
+    exit_at_once,
+)
 from pastalang.cli.models import (
     AskOnce,
     Load,
@@ -311,7 +318,10 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
         if ledger.is_complete:
             summary |= {"output": str(out), "rows": ledger.rows, "is_complete": True}
         else:
-            work = tuned(work, settings)
+            with _loading(ledger):
+                work = tuned(work, settings)
+                if settings.ray is None:
+                    work.engine()
             totals = _go_through(work, ledger, settings)
             summary |= {"output": str(out), **summary_of(totals, work.job), "dtype": work.load.dtype}
             summary |= {} if work.load.advice is None else {"note": work.load.advice}
@@ -380,6 +390,8 @@ def _go_through(work: Work, ledger: Ledger, settings: ExtractSettings) -> Totals
 
 
 def _how_to_go_on(ledger: Ledger, change: str | None = None) -> str:
+    if not ledger.rows:
+        return "no row was committed: nothing is written"
     are = "is" if ledger.rows == 1 else "are"
     rows = counted(ledger.rows, "row")
     return f"{rows} {are} safe in {ledger.folder}; to go on, call the same command with --resume" + (
@@ -401,6 +413,35 @@ def _estimate(work: Work, settings: ExtractSettings) -> None:
         echo(estimate_text(found, job.in_flight, settings.price_per_hour, note=work.load.advice))
 
 
+@contextmanager
+def _loading(ledger: Ledger) -> Iterator[None]:
+    """Ctrl-C while a model is loaded and measured, and a request of the system to end, stop the command at once."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        said = (
+            f"stopped; {_how_to_go_on(ledger)}" if ledger.rows else "stopped before the first row: nothing is written"
+        )
+        ledger.close()
+        exit_at_once(said)
+
+    with _signals(leave):
+        yield
+
+
+@contextmanager
+def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Ctrl-C and requests of the system to end are handled so."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, former in before.items():
+        if former is not signal.SIG_IGN:  # as `nohup` and shells set it for jobs in the background
+            signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
 class _Flag:
     def __init__(self) -> None:
         self.is_set = False
@@ -420,15 +461,8 @@ def _stopping(progress: BulkProgress) -> Iterator[_Flag]:
         flag.is_set = True
         progress.note("stopping after the documents that are being decoded; Ctrl-C once more stops at once")
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as `nohup` and shells set it for jobs in the background
-            signal.signal(number, stop)
-    try:
+    with _signals(stop):
         yield flag
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 _LONG: Final = 1_000  # documents, for which measuring takes a tenth of the time or less

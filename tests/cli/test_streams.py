@@ -95,17 +95,28 @@ def test_wrong_usage_with_json_is_an_object() -> None:
     assert "'best'" in json.loads(answer)["error"]["message"]
 
 
-@pytest.mark.parametrize(("words", "answers"), [((), 0), (("--json",), 1)])
-def test_ctrl_c_while_modules_are_imported_stops_with_a_message(
-    words: tuple[str, ...], answers: int, tmp_path: Path
-) -> None:
+NOTHING = "stopped before the first row: nothing is written"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run a.pasta -i x=y", "stopped"),
+        ("run a.pasta -i x=y --json", "stopped"),
+        ("extract a.pasta t.txt -o o.jsonl", NOTHING),
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_stops_with_a_message(words: str, said: str, tmp_path: Path) -> None:
     """A module named torch stands in for the real one: it leaves a file to show that its import began, then waits."""
     slow = "from pathlib import Path\nimport time\nPath(__file__).with_name('begun').touch()\ntime.sleep(60)\n"
     (tmp_path / "torch.py").write_text(slow, encoding="utf-8")
-    program = tmp_path / "a.pasta"
-    program.write_text('template t()\nuser """Go."""\nassistant json { a: boolean }\n', encoding="utf-8")
+    program = 'template t(x: text)\nuser """{x}"""\nassistant json { a: boolean }\n'
+    for name in ("a.pasta", "t.txt"):
+        (tmp_path / name).write_text(program, encoding="utf-8")
+    before = {*tmp_path.iterdir()}
     running = subprocess.Popen(
-        [*PASTA.split(), "run", str(program), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [*PASTA.split(), *(str(tmp_path / word) if "." in word else word for word in words.split())],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in the background
     )  # fmt: skip
@@ -113,5 +124,6 @@ def test_ctrl_c_while_modules_are_imported_stops_with_a_message(
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
     answer, errors = running.communicate()
-    assert (running.returncode, errors.splitlines()[-1]) == (130, "stopped")
-    assert [json.loads(line)["error"]["code"] for line in answer.splitlines()] == ["stopped"] * answers
+    assert (running.returncode, errors.splitlines()[-1]) == (130, said)
+    assert [json.loads(line)["error"]["code"] for line in answer.splitlines()] == ["stopped"] * ("--json" in words)
+    assert {path.name for path in {*tmp_path.iterdir()} - before} <= {"begun", "__pycache__"}
