@@ -40,6 +40,7 @@ from pastalang.cli.sources import function_named, plan_of, refuse_second, rows_o
 from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Drafts
+from pastalang.runtime.models.source import OWN, Adapter
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
@@ -168,8 +169,8 @@ def _check_files(settings: EvaluateSettings) -> None:
 def _check_options(settings: EvaluateSettings) -> None:
     sampling_of(settings)
     columns_of(settings.map)
-    if settings.adapter is not None and (settings.measures_threads or settings.given is not None):
-        raise Refused("--adapter is for `pasta evaluate --program FILE --data FILE`", EXIT_USAGE)
+    if settings.adapter is not None and settings.given is not None:
+        raise Refused("--adapter is for a model that answers, and two files are compared without one", EXIT_USAGE)
     if not settings.measures_threads and (
         given := [f"--{name}" for name in _THREADS_ONLY if _is_given(settings, name)]
     ):
@@ -340,6 +341,7 @@ def evaluate_threads(settings: EvaluateSettings, plan: Plan) -> dict[str, Any]:
     judge = None if settings.judge is None else function_named("--judge", settings.judge)
     tried = None if settings.drafts == "off" else drafts_of(settings.drafts)
     name = chosen_model(settings.model).name
+    refuse_adapter(name, adapter_of(settings.adapter))
     for model in (name, settings.baseline):
         if model is not None:
             refuse_model(model)
@@ -351,7 +353,7 @@ def evaluate_threads(settings: EvaluateSettings, plan: Plan) -> dict[str, Any]:
     run = _ThreadRun(settings, plan, read_checked(settings.rows, plan, note=echo_error), score)
     answers, drafted = _answered(run, name, tried)
     base = settings.baseline
-    baseline = None if base is None else run.answers(_loaded(settings, base), base)
+    baseline = None if base is None else run.answers(_loaded(settings, base, OWN), base)
     _write_predictions(settings.predictions, answers)
     verdicts = None if judge is None else judged(judge, answers, run.rows, baseline=baseline)
     report: dict[str, Any] = {
@@ -361,8 +363,8 @@ def evaluate_threads(settings: EvaluateSettings, plan: Plan) -> dict[str, Any]:
     return report | _compared_with(run, answers, drafted, tried, baseline)
 
 
-def _loaded(settings: EvaluateSettings, model: str) -> Engine:
-    return load_engine(model, device=settings.device, cells=settings.cells)
+def _loaded(settings: EvaluateSettings, model: str, adapter: Adapter) -> Engine:
+    return load_engine(model, device=settings.device, cells=settings.cells, adapter=adapter)
 
 
 def _answered(
@@ -371,7 +373,7 @@ def _answered(
     """The answers, and those with drafts if they are to be tried. The model is given up afterwards."""
     from pastalang.runtime.models.training_note import check_mode, check_overrun, check_threads
 
-    engine = _loaded(run.settings, name)
+    engine = _loaded(run.settings, name, adapter_of(run.settings.adapter))
     if not run.settings.any_mode:
         check_mode(engine.trained_for, run.plan.mode)
         check_threads(engine.trained_for, run.plan)

@@ -8,10 +8,12 @@ from shutil import copytree
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 from pastalang import Mode
 from pastalang.cli.app import build_app
+from pastalang.runtime.models.adapters import Adapter, write_adapter
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import toy_model
@@ -251,6 +253,13 @@ def threads(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> lis
     )
     rows = [{"word": word, "value": "A", "category": kind} for word, kind in (("a", "one"), ("b", "two"))]
     return ["threads", "--model", str(model), "--program", "auto.pasta", "--data", lines(tmp_path / "r.jsonl", rows)]
+
+
+def test_threads_are_measured_with_the_adapter_that_is_named(threads: list[str], tmp_path: Path) -> None:
+    pair = torch.ones(1, 32), torch.ones(32, 1)
+    write_adapter(tmp_path / "up", Adapter({"model.layers.0.self_attn.q_proj": pair}, alpha=40.0), base="toy")
+    found = [run(*threads, "--adapter", name, "--predictions", name + ".txt").exit_code for name in ("none", "up", "x")]
+    assert found == [0, 0, 3] and (tmp_path / "none.txt").read_bytes() != (tmp_path / "up.txt").read_bytes()
 
 
 def test_threads_are_measured_against_a_model_without_them(threads: list[str], model: Path, tmp_path: Path) -> None:
