@@ -20,3 +20,9 @@ def test_rows_are_answers_of_which_a_quarter_is_held_out(tmp_path: Path, monkeyp
     prompts = {row["prompt"] for row in [*train, *test]}
     assert len(prompts) == len(train) + len(test) and all(row["prompt"] and row["value"] for row in [*train, *test])
     assert 0.2 < len(test) / len(prompts) < 0.3
+
+
+def test_a_last_part_without_anything_after_it_has_no_tag_and_topics_have_two_words() -> None:
+    one = '<promise topic="Old red brick" tokens="10"/><async>One.</async>'
+    assert lists.shortened(f"1. {one}\n2. {one}") == f"1. {one.replace(' brick', '')}\n2. One."
+    assert lists.shortened(f"{one}\n{one}\n<sync/>End.").count("<async>") == 2
