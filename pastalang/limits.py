@@ -134,8 +134,8 @@ MAX_SCHEMA_ENUM_BYTES: Final = 64_000
 # alternative of one with each of the others: 10 next to 10 are 100.
 MAX_SCHEMA_MERGED: Final = 200_000
 
-# Steps in which keywords of one JSON Schema are rewritten for a grammar. After these, the keywords are left to the
-# check of the finished value.
+# Steps in which the alternatives of one JSON Schema are compared. After these, `oneOf` is left to the check of the
+# finished value.
 MAX_SCHEMA_WORK: Final = 10_000
 
 # Parts of a JSON Schema that become one hole each hold copies of what they refer to. If all copies together are more

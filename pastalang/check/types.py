@@ -28,6 +28,7 @@ from pastalang.program import types as t
 from pastalang.program.visit import named_types
 from pastalang.source import Span
 from pastalang.values.describe import counted
+from pastalang.values.fit import find_discriminator
 from pastalang.values.lengths import count_values
 from pastalang.values.one_hole import (
     ADVICE,
@@ -37,7 +38,6 @@ from pastalang.values.one_hole import (
     unenforced_limit_of_recursion,
     unenforced_limit_written_in,
 )
-from pastalang.values.overlap import find_discriminator
 from pastalang.values.text import has_threads, is_structured
 
 TUPLE = Signature("a tuple", {"max_tokens": TOKENS})

@@ -12,7 +12,7 @@ import datetime
 import re
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -384,25 +384,49 @@ class _Fitting:
             others = t.Union(tuple(arm for arm in type.arms if not isinstance(self.shape(arm), t.Object)))
             fitted = self.fit_union(others, value) if others.arms else (value, _one(""))
             return fitted if not fitted[1] else (value, _unexpected(type, value))
-        tags = [(arm, _tag_values(shape, key)) for arm, shape in objects]
+        tags = [(arm, [tag for tag in _tags(shape, key) if isinstance(tag, t.Literal)]) for arm, shape in objects]
         for arm, allowed in tags:
-            if key in value and any(same_json(value[key], tag) for tag in allowed):
+            if key in value and any(same_json(value[key], tag.value) for tag in allowed):
                 return self.fit(arm, value)
         if key not in value:
             return value, _one(f"the key {_shown(key)} is missing")
-        wanted = describe(t.Union(tuple(t.Literal(tag) for _, allowed in tags for tag in allowed)))
+        wanted = describe(t.Union(tuple(tag for _, allowed in tags for tag in allowed)))
         return value, (Mismatch((key,), f"expected {wanted}, found {_shown(value[key])}"),)
 
     def shape(self, arm: t.Type) -> t.Type | None:
         return self.resolve(arm.name) if isinstance(arm, t.Named) else arm
 
 
-def _tag_values(shape: t.Object, key: str) -> list[t.Scalar]:
-    for place in shape.fields:
-        if place.key == key:
-            arms = place.type.arms if isinstance(place.type, t.Union) else (place.type,)
-            return [arm.value for arm in arms if isinstance(arm, t.Literal)]
-    return []
+def find_discriminator(arms: Sequence[t.Type], *, allow_defaults: bool = False) -> str | None:
+    """The first key whose literals differ in all object arms, if there are several.
+
+    A key with a default may be missing in a value. It counts only with `allow_defaults`, where values always have it.
+    """
+    objects = [arm for arm in arms if isinstance(arm, t.Object)]
+    if len(objects) < 2:
+        return None
+    keys = (place.key for place in objects[0].fields if allow_defaults or place.default is None)
+    return next((key for key in keys if _distinguishes(key, objects, allow_defaults=allow_defaults)), None)
+
+
+def _distinguishes(key: str, objects: Sequence[t.Object], *, allow_defaults: bool) -> bool:
+    seen: set[t.Type] = set()
+    for one in objects:
+        tags = set(_tags(one, key, allow_defaults=allow_defaults))
+        if not tags or tags & seen or not all(isinstance(tag, t.Literal) for tag in tags):
+            return False
+        seen |= tags
+    return True
+
+
+def _tags(shape: t.Object, key: str, *, allow_defaults: bool = True) -> tuple[t.Type, ...]:
+    """The alternatives of what the key may hold."""
+    places = [place for place in shape.fields if place.key == key and (allow_defaults or place.default is None)]
+    return tuple(arm for place in places for arm in _arms(place.type))
+
+
+def _arms(type: t.Type) -> tuple[t.Type, ...]:
+    return type.arms if isinstance(type, t.Union) else (type,)
 
 
 # ── scalars ──────────────────────────────────────────────────────────────────────────────────────────────

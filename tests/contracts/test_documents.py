@@ -72,7 +72,7 @@ LIMITS = {
     "bytes of an enum in a JSON Schema": limits.MAX_SCHEMA_ENUM_BYTES,
     "references of a JSON Schema that lead to one another": limits.MAX_SCHEMA_NESTING,
     "parts of a JSON Schema with its alternatives written out, each with each": limits.MAX_SCHEMA_MERGED,
-    "steps to rewrite a JSON Schema for a grammar; afterwards keywords are checked on the finished value": (
+    "steps to compare the alternatives of a JSON Schema; afterwards `oneOf` is checked on the finished value": (
         limits.MAX_SCHEMA_WORK
     ),
     "brackets inside one another in JSON that is read": limits.MAX_JSON_NESTING,

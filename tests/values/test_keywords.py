@@ -107,20 +107,9 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
         ({"anyOf": [INTEGER, {"type": "null"}]}, None, "a"),
         ({"type": "object", "properties": A, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"a": 1}, {}),
     ],
-    "oneOf": [
-        ({"oneOf": [INTEGER, {"type": "null"}]}, None, "a"),
-        (NEEDS | {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"b": 1}, {"a": 1, "b": 1}),
-    ],
+    "oneOf": [({"oneOf": [INTEGER, {"type": "null"}]}, None, "a")],
     "allOf": [({"allOf": [INTEGER]}, 1, "a"), ({"allOf": [INTEGER, {"minimum": 3}]}, 3, 2)],
     "$ref": [({"$ref": "#/$defs/a", "$defs": A}, 1, "a"), ({"type": "array", "items": {"$ref": "#"}}, [[], [[]]], [1])],
-    "dependentRequired": [(NEEDS | {"dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 1}, {"a": 1})],
-    "dependentSchemas": [
-        (NEEDS | {"dependentSchemas": {"a": {"properties": {"b": {"minimum": 3}}}}}, {"a": 1, "b": 3}, {"a": 1, "b": 2})
-    ],
-    "dependencies": [
-        (NEEDS | {"dependencies": {"a": ["b"]}}, {"b": 1}, {"a": 1}),
-        (NEEDS | {"dependencies": {"a": {"required": ["b"]}}}, {}, {"a": 1}),
-    ],
     "discriminator": [
         (
             {
@@ -133,6 +122,11 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
     ],
 }
 CHECKED_EXAMPLES: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "dependentRequired": (NEEDS | {"dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 1}, {"a": 1}),
+    "dependentSchemas": (
+        NEEDS | {"dependentSchemas": {"a": {"properties": {"b": {"minimum": 3}}}}}, {"a": 1, "b": 3}, {"a": 1, "b": 2},
+    ),
+    "dependencies": (NEEDS | {"dependencies": {"a": ["b"]}}, {"b": 1}, {"a": 1}),
     "not": ({"type": "string", "not": {"pattern": "b"}}, "a", "ab"),
     "if": ({"if": {"pattern": "b"}, "then": {"maxLength": 1}}, "aa", "ab"),
     "then": ({"type": "array", "if": {"contains": {"const": 1}}, "then": {"maxItems": 1}}, [2, 2], [2, 1]),

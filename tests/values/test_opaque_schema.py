@@ -1,4 +1,4 @@
-"""Dependent keys rewritten as alternatives accept the same values, according to the `jsonschema` library."""
+"""When alternatives share no value, and dependent keys of older drafts, according to the `jsonschema` library."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from pastalang.values.fit import read, to_plain
-from pastalang.values.json import parse_json
-from pastalang.values.schema.disjoint import are_disjoint
-from pastalang.values.schema.guard import Work
+from pastalang.values.fit import read
+from pastalang.values.schema.disjoint import DisjointSchemas
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.keywords import map_schemas, split_dependencies
-from pastalang.values.schema.split import MAX_DEPENDENT_KEYS, split
 
 
 def obj_with(key: str, value: Any = True) -> dict[str, Any]:
@@ -26,33 +23,12 @@ def obj_with(key: str, value: Any = True) -> dict[str, Any]:
 
 KEYS = st.sampled_from("abcd")
 LISTS = st.lists(KEYS, max_size=3, unique=True)
-ARMS = st.lists(st.builds(lambda keys: {"required": keys}, LISTS.filter(bool)), min_size=2, max_size=4)
 PARTS = st.sampled_from(
     [True, False, {}, {"required": ["b"]}, {"properties": {"c": {"minimum": 2}}}, {"maxProperties": 2}]
-)
-SCHEMAS = st.fixed_dictionaries(
-    {},
-    optional={
-        "type": st.just("object"),
-        "properties": st.dictionaries(KEYS, st.just({"type": "integer"}), max_size=3),
-        "dependentRequired": st.dictionaries(KEYS, LISTS, max_size=3),
-        "dependentSchemas": st.dictionaries(KEYS, PARTS, max_size=3),
-        "oneOf": ARMS,
-        "allOf": st.just([{"maxProperties": 3}]),
-    },
 )
 VALUES: st.SearchStrategy[Any] = st.one_of(
     st.dictionaries(KEYS, st.integers(0, 3), max_size=4), st.sampled_from([None, 1, "a", []])
 )
-
-
-@given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
-def test_the_cases_take_what_the_keywords_take(schema: dict[str, Any], values: list[Any]) -> None:
-    found = split(parse_json(json.dumps(schema)))
-    cases = to_plain(found.enforced)
-    assert not any(pointer.startswith("#/dependent") for pointer in found.checked)
-    for value in values if not found.checked else ():
-        assert Draft202012Validator(cases).is_valid(value) == Draft202012Validator(schema).is_valid(value), value
 
 
 KINDS = st.sampled_from(["string", "integer", "number", "null", "object", ["object", "null"], ["integer", "string"]])
@@ -98,7 +74,7 @@ TRIED = [
 @given(st.lists(ALTERNATIVES, min_size=2, max_size=3), LEAVES)
 def test_disjoint_schemas_share_no_value(arms: list[Any], together_with: Any) -> None:
     around: dict[str, Any] = together_with if isinstance(together_with, dict) else {}
-    if are_disjoint(arms, {**around, "$defs": DEFINED, "oneOf": arms}, Work(), together_with=around):
+    if DisjointSchemas({**around, "$defs": DEFINED, "oneOf": arms}).are_disjoint(arms, together_with=around):
         wholes = [Draft202012Validator({"$defs": DEFINED, "allOf": [around, arm]}) for arm in arms]
         for value in TRIED:
             assert sum(whole.is_valid(value) for whole in wholes) < 2, value
@@ -121,7 +97,8 @@ def test_disjoint_schemas_share_no_value(arms: list[Any], together_with: Any) ->
     ],
 )
 def test_when_schemas_are_apart(left: Any, right: Any, apart: bool) -> None:
-    assert are_disjoint([left, right], {}, Work()) == apart
+    assert DisjointSchemas({}).are_disjoint([left, right]) == apart
+    assert not DisjointSchemas({}, steps=1).are_disjoint([left, right])
 
 
 def test_alternatives_that_a_key_tells_apart_are_imported_and_enforced() -> None:
@@ -146,8 +123,8 @@ def test_what_is_imported_is_read_by_the_same_rule() -> None:
     assert not read('{"a": 1}', found.type, found.types).fits
 
 
-def test_more_keys_than_alternatives_are_good_for_are_checked() -> None:
-    needs = {f"k{number}": ["a"] for number in range(MAX_DEPENDENT_KEYS + 1)}
-    found = type_of_schema(json.dumps({"type": "object", "dependentRequired": needs}))
-    assert "#/dependentRequired: is checked after decoding" in map(str, found.notes)
-    assert not read('{"k1": 1}', found.type, found.types).fits
+def test_what_a_reference_leads_to_is_read_by_the_same_draft() -> None:
+    draft = {"$schema": "http://json-schema.org/draft-07/schema#", "dependencies": {"a": ["b"]}}
+    found = type_of_schema(json.dumps({**draft, "type": "object", "additionalProperties": {"$ref": "#"}}))
+    assert read('{"c": {"a": {}, "b": {}}}', found.type, found.types).fits
+    assert not read('{"c": {"a": {}}}', found.type, found.types).fits

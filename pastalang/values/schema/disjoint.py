@@ -6,94 +6,114 @@ the other forbids, or if the schemas of a required key are disjoint. `oneOf` of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from itertools import combinations
 from typing import Final
 
-from pastalang.program.regex import RegexError
-from pastalang.values.json import JsonValue, same_json
-from pastalang.values.overlap import may_share_a_text
-from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, escaped, whole_pattern
-from pastalang.values.schema.guard import TooMuchWork, Work, resolve
+from pastalang import limits
+from pastalang.program.visit import JSON_KINDS
+from pastalang.values.json import JsonValue, same_json, write_json
+from pastalang.values.schema.guard import resolve
 
-_KINDS: Final = frozenset({"string", "number", "boolean", "null", "array", "object"})
 _MAX_DEPTH: Final = 6
 _MAX_ARMS: Final = 40
 _MAX_VALUES: Final = 200
-_STEPS_OF_PATTERNS: Final = 50  # two large patterns take as long as so many small schemas
+_IDENTIFIER: Final = re.compile(r'"\$?id":"')  # of a part: it changes the meaning of references
 
 Schema = Mapping[str, JsonValue]
 
 
-def are_disjoint(
-    arms: Sequence[JsonValue], document: JsonValue, work: Work, *, together_with: Schema | None = None
-) -> bool:
-    """Returns True if certainly no two of `arms` share a value. False if that takes too much work.
+class DisjointSchemas:
+    """Compares schemas of one document. `steps` bound the work for all of them, so that a hostile document takes no
+    longer than a large one."""
 
-    The keywords `together_with` hold for each of them too. References lead into `document`.
-    """
-    if len(arms) > _MAX_ARMS or _has_bases(document):
+    def __init__(self, document: JsonValue, steps: int = limits.MAX_SCHEMA_WORK) -> None:
+        self._document = document
+        self._steps = steps
+        parts = document.values() if isinstance(document, dict) else ()
+        self._has_identifiers = any(_IDENTIFIER.search(write_json(part)) for part in parts)
+
+    def are_disjoint(self, arms: Sequence[JsonValue], *, together_with: Schema | None = None) -> bool:
+        """Returns True if certainly no two of `arms` share a value. False if that takes too much work.
+
+        The keywords `together_with` hold for each of them too.
+        """
+        if len(arms) > _MAX_ARMS or self._has_identifiers:
+            return False
+        around: JsonValue = dict(together_with or {})
+        with suppress(_TooMuchWork):
+            conjunctions = [self._conjunction([around, arm]) for arm in arms]
+            return all(self._disjoint(left, right) for left, right in combinations(conjunctions, 2))
         return False
-    around: JsonValue = dict(together_with or {})
-    with suppress(TooMuchWork):
-        conjunctions = [_Conjunction([around, arm], document, work) for arm in arms]
-        return all(_disjoint(left, right) for left, right in combinations(conjunctions, 2))
-    return False
+
+    def _spend(self, steps: int = 1) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise _TooMuchWork
+
+    def _conjunction(self, schemas: Sequence[JsonValue]) -> _Conjunction:
+        parts = [part for schema in schemas for part in _joined(schema, self._document, 0)]
+        self._spend(len(parts))
+        return _Conjunction(parts)
+
+    def _disjoint(self, left: _Conjunction, right: _Conjunction, depth: int = 0) -> bool:
+        self._spend()
+        kinds = left.kinds() & right.kinds()
+        if not kinds:
+            return True
+        mine, others = left.values(), right.values()
+        if mine is not None and others is not None:
+            return not any(same_json(one, other) for one in mine for other in others)
+        is_comparable = kinds == {"object"} and depth < _MAX_DEPTH
+        return is_comparable and (self._told_apart(left, right, depth) or self._told_apart(right, left, depth))
+
+    def _told_apart(self, left: _Conjunction, right: _Conjunction, depth: int) -> bool:
+        """Returns True if a key that `left` requires makes them disjoint."""
+        for key in left.required():
+            if right.forbids(key):
+                return True
+            mine, others = left.at(key), right.at(key)
+            if mine and others and self._disjoint(self._conjunction(mine), self._conjunction(others), depth + 1):
+                return True
+        return False
+
+
+class _TooMuchWork(Exception):
+    pass
 
 
 class _Conjunction:
     """All schemas that hold for one value: the schema itself, those it refers to, and those in its `allOf`."""
 
-    def __init__(self, schemas: Sequence[JsonValue], document: JsonValue, work: Work) -> None:
-        self.document = document
-        self.work = work
-        self.parts = [part for schema in schemas for part in _joined(schema, document, 0)]
-        work.spend(len(self.parts))
+    def __init__(self, parts: Sequence[Schema]) -> None:
+        self._parts = parts
 
     def kinds(self) -> frozenset[str]:
-        found = _KINDS
-        for part in self.parts:
-            found &= _kinds(part)
-        return found
+        return JSON_KINDS.intersection(*map(_kinds, self._parts))
 
     def values(self) -> list[JsonValue] | None:
         """The only values that the schema may accept, if it lists them."""
-        for part in self.parts:
+        for part in self._parts:
             if "const" in part:
                 return [part["const"]]
             if isinstance(listed := part.get("enum"), list) and len(listed) <= _MAX_VALUES:
                 return listed
         return None
 
-    def patterns(self) -> list[str]:
-        """Patterns of whole texts, all of which a text matches. The texts of an enum are one pattern."""
-        found: list[str] = []
-        for part in self.parts:
-            for keyword in ("pattern", "format"):
-                given = part.get(keyword)
-                with suppress(RegexError):
-                    if keyword == "pattern" and isinstance(given, str):
-                        found.append(whole_pattern(given))
-                    elif given in STANDARD_FORMATS:
-                        found.append(FORMATS[str(given)].pattern)
-        if (values := self.values()) is not None:
-            found.append("|".join(map(escaped, (value for value in values if isinstance(value, str)))))
-        return found
-
     def required(self) -> frozenset[str]:
-        lists = [keys for part in self.parts if isinstance(keys := part.get("required"), list)]
+        lists = [keys for part in self._parts if isinstance(keys := part.get("required"), list)]
         return frozenset(str(key) for keys in lists for key in keys)
 
-    def at(self, key: str) -> _Conjunction | None:
-        """The schemas for the value of a key that `properties` names; None if there are none."""
-        named = [part["properties"] for part in self.parts if isinstance(part.get("properties"), dict)]
-        found = [properties[key] for properties in named if isinstance(properties, dict) and key in properties]
-        return _Conjunction(found, self.document, self.work) if found else None
+    def at(self, key: str) -> list[JsonValue]:
+        """The schemas for the value of a key that `properties` names."""
+        named = (part.get("properties") for part in self._parts)
+        return [properties[key] for properties in named if isinstance(properties, dict) and key in properties]
 
     def forbids(self, key: str) -> bool:
-        for part in self.parts:
+        for part in self._parts:
             named = part.get("properties")
             is_named = isinstance(named, dict) and key in named
             if isinstance(named, dict) and named.get(key) is False:
@@ -101,41 +121,6 @@ class _Conjunction:
             if part.get("additionalProperties") is False and not is_named and not part.get("patternProperties"):
                 return True
         return False
-
-
-def _disjoint(left: _Conjunction, right: _Conjunction, depth: int = 0) -> bool:
-    left.work.spend()
-    kinds = left.kinds() & right.kinds()
-    if not kinds:
-        return True
-    mine, others = left.values(), right.values()
-    if mine is not None and others is not None:
-        return not any(same_json(one, other) for one in mine for other in others)
-    if kinds == {"string"} and _texts_disjoint(left, right):
-        return True
-    return (
-        kinds == {"object"}
-        and depth < _MAX_DEPTH
-        and (_objects_disjoint(left, right, depth) or _objects_disjoint(right, left, depth))
-    )
-
-
-def _texts_disjoint(left: _Conjunction, right: _Conjunction) -> bool:
-    """Returns True if no text matches a pattern of each, or is one that the other lists."""
-    mine, others = left.patterns(), right.patterns()
-    left.work.spend(_STEPS_OF_PATTERNS * len(mine) * len(others))
-    return any(not may_share_a_text(one, other) for one in mine for other in others)
-
-
-def _objects_disjoint(left: _Conjunction, right: _Conjunction, depth: int) -> bool:
-    """Returns True if a key that `left` requires makes them disjoint."""
-    for key in left.required():
-        if right.forbids(key):
-            return True
-        mine, other = left.at(key), right.at(key)
-        if mine is not None and other is not None and _disjoint(mine, other, depth + 1):
-            return True
-    return False
 
 
 def _joined(schema: JsonValue, document: JsonValue, depth: int) -> Iterator[Schema]:
@@ -154,7 +139,7 @@ def _joined(schema: JsonValue, document: JsonValue, depth: int) -> Iterator[Sche
 def _kinds(schema: Schema) -> frozenset[str]:
     """The kinds of values that one schema may accept."""
     given = schema.get("type")
-    names = [given] if isinstance(given, str) else given if isinstance(given, list) else [*_KINDS]
+    names = [given] if isinstance(given, str) else given if isinstance(given, list) else [*JSON_KINDS]
     found = frozenset("number" if name == "integer" else str(name) for name in names)
     listed = [schema["const"]] if "const" in schema else schema.get("enum")
     return found & frozenset(map(_kind, listed)) if isinstance(listed, list) else found
@@ -174,17 +159,3 @@ def _kind(value: JsonValue) -> str:
             return "object"
         case int() | Decimal() | float():
             return "number"
-
-
-def _has_bases(document: JsonValue) -> bool:
-    """Returns True if a part has an identifier of its own, which changes the meaning of references."""
-    waiting: list[JsonValue] = [*document.values()] if isinstance(document, dict) else [document]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            if isinstance(part.get("$id"), str) or isinstance(part.get("id"), str):
-                return True
-            waiting.extend(part.values())
-        elif isinstance(part, list):
-            waiting.extend(part)
-    return False

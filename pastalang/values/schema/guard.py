@@ -120,23 +120,6 @@ class _Place:
             )
 
 
-class TooMuchWork(Exception):
-    """A rewriting that takes more steps than it is worth. What it would have made possible is given up."""
-
-
-@dataclass(slots=True)
-class Work:
-    """The steps that are left for one document, so that a hostile one takes no longer than a large one."""
-
-    left: int = limits.MAX_SCHEMA_WORK
-
-    def spend(self, steps: int = 1) -> None:
-        """Raises `TooMuchWork` when nothing is left."""
-        self.left -= steps
-        if self.left < 0:
-            raise TooMuchWork
-
-
 class _TooMany(Exception):
     def __init__(self, pointer: str) -> None:
         self.pointer = pointer

@@ -31,19 +31,17 @@ from pastalang.values.conversion import (
     refuses_large_types,
     type_name,
 )
-from pastalang.values.fit import document_mismatches, find_mismatches
+from pastalang.values.fit import document_mismatches, find_discriminator, find_mismatches
 from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, write_json
 from pastalang.values.lengths import has_numbers, types_without_values
-from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, anchored, whole_pattern
-from pastalang.values.schema.disjoint import are_disjoint
-from pastalang.values.schema.guard import OWN_IDENTIFIER, Work, find_in_schemas, find_unsafe, resolve, unescape
+from pastalang.values.schema.disjoint import DisjointSchemas
+from pastalang.values.schema.guard import OWN_IDENTIFIER, find_in_schemas, find_unsafe, resolve, unescape
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
     CHECKED,
     CHECKED_FORMATS,
-    DEPENDENT,
     FAMILIES,
     REFUSED_FORMATS,
     is_constraint,
@@ -129,9 +127,12 @@ class _Conversion:
     done: dict[str, tuple[t.Type, int]] = field(default_factory=dict)  # with the number of its parts
     parts: int = 0
     open: list[str] = field(default_factory=list)
-    work: Work = field(default_factory=Work)
     notes: list[Note] = field(default_factory=list)
     problems: list[Mismatch] = field(default_factory=list)
+    disjoint: DisjointSchemas = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.disjoint = DisjointSchemas(self.document)
 
     def convert(self, schema: JsonValue, pointer: str) -> t.Type:
         """The type at `pointer`. Keeps a refusal and goes on, so that all are reported at once."""
@@ -208,7 +209,7 @@ class _Conversion:
             return t.Anything()
         if constraints & {"enum", "const"}:
             return self.values(schema, constraints, pointer)
-        needs_grammar = constraints.intersection({*DEPENDENT, *CHECKED}) or schema.get("format") in CHECKED_FORMATS
+        needs_grammar = constraints & set(CHECKED) or schema.get("format") in CHECKED_FORMATS
         if needs_grammar or not self.is_plain(schema, constraints):
             return self.opaque(schema, pointer)
         if constraints & {"anyOf", "oneOf"}:
@@ -283,31 +284,12 @@ class _Conversion:
         for at, part in enumerate(parts):
             arm = self.convert(part, f"{pointer}/{keyword}/{at}")
             arms.extend(arm.arms if isinstance(arm, t.Union) else [arm])
-        if keyword == "oneOf" and len(arms) > 1 and not self.are_exclusive(parts, arms):
+        if keyword == "oneOf" and len(arms) > 1 and not self.disjoint.are_disjoint(parts):
             return self.opaque(schema, pointer)
         different = tuple(dict.fromkeys(arms))
         if t.Anything() in different:
             return t.Anything()
         return different[0] if len(different) == 1 else t.Union(different, find_discriminator(different))
-
-    def are_exclusive(self, parts: list[JsonValue], arms: list[t.Type]) -> bool:
-        """Returns True if certainly no two alternatives share a value.
-
-        An alternative without a `type` accepts more than its hole type.
-        """
-        return are_disjoint(parts, self.document, self.work) or (
-            all(self.is_typed(part) for part in parts) and overlap(arms, self.types) is None
-        )
-
-    def is_typed(self, schema: JsonValue, depth: int = 0) -> bool:
-        while isinstance(schema, dict) and "$ref" in schema:
-            schema = resolve(str(schema["$ref"]), self.document)
-        if not isinstance(schema, dict) or depth > 8:
-            return False
-        if {"type", "enum", "const"} & set(schema):
-            return True
-        parts = next((schema[word] for word in ("anyOf", "oneOf", "allOf") if word in schema), [])
-        return isinstance(parts, list) and bool(parts) and all(self.is_typed(part, depth + 1) for part in parts)
 
     # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -616,7 +598,7 @@ def _opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is
     outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
     if outside and not is_root:
         raise SchemaRefused("$ref", f"`{outside[0]}` points outside a part that is enforced as one hole; use `$defs`")
-    whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
+    whole = dict(schema)
     if '"$ref"' in text and isinstance(document, dict):
         whole |= _definitions(text, document)
     refused = find_in_schemas(whole, opaque_problem)

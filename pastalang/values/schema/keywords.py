@@ -49,6 +49,9 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 # Checked on the finished value.
 CHECKED: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "dependentRequired": "checked",
+        "dependentSchemas": "checked",
+        "dependencies": "the same in older drafts",
         "not": "checked",
         "if": "checked",
         "then": "checked",
@@ -82,9 +85,6 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 # Keywords of every type.
 COMBINING: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "discriminator")
 
-# Rewritten as alternatives, in one hole.
-DEPENDENT: Final = ("dependentRequired", "dependentSchemas", "dependencies")
-
 # Hold schemas by name.
 NAMED: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
@@ -93,7 +93,7 @@ NAMED: Final = frozenset(
 # Hold data, not schemas.
 HOLDS_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})
 
-_CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, CHECKED, DEPENDENT, *FAMILIES.values())
+_CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, CHECKED, *FAMILIES.values())
 
 # Standard formats without a regular expression here. Names that the standard does not know are remarks.
 CHECKED_FORMATS: Final = frozenset({"regex"})
@@ -172,12 +172,9 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "minProperties": "`{string: T}(min=...)`; checked for objects that may leave out keys",
         "maxProperties": "`{string: T}(max=...)`; checked for objects that may leave out keys",
         "anyOf": "a union; together with other keywords, one hole",
-        "oneOf": "a union, if the alternatives cannot share a value or differ only in required keys; otherwise checked",
+        "oneOf": "a union, if certainly no value fits two alternatives; otherwise checked",
         "allOf": "one schema, or one hole for several",
         "$ref": "within the document; recursion becomes a named type",
-        "dependentRequired": "one hole with an alternative for each case; checked for more than 8 keys",
-        "dependentSchemas": "one hole with an alternative for each case; checked for more than 8 keys",
-        "dependencies": "the same in older drafts",
         "discriminator": "found from the alternatives themselves",
         "description": "the description of a field or type",
         "title": "the name of a type",
@@ -211,9 +208,7 @@ def _cell(text: str) -> str:
 
 
 def _rows() -> Iterator[Keyword]:
-    understood = dict.fromkeys(
-        (*COMBINING, *DEPENDENT, *(name for family in FAMILIES.values() for name in sorted(family)))
-    )
+    understood = dict.fromkeys((*COMBINING, *(name for family in FAMILIES.values() for name in sorted(family))))
     for name in understood:
         yield Keyword(name, Status.ENFORCED, _EXPLANATIONS[name])
     for name, way in CHECKED.items():
@@ -228,9 +223,16 @@ def _rows() -> Iterator[Keyword]:
 
 
 def modern(document: JsonValue) -> JsonValue:
-    """The document in the keywords of draft 2020-12. A keyword that a reference leads into keeps its old name."""
-    found = map_schemas(document, lambda schema: _with_numbers(split_dependencies(schema)))
+    """The document in the keywords of draft 2020-12. A keyword that a reference leads into keeps its old name.
+
+    It names no draft: a validator would read what a reference to the whole document leads to by that draft.
+    """
+    found = map_schemas(document, lambda schema: _with_numbers(split_dependencies(_without_draft(schema))))
     return found if _INTO_A_RENAMED_KEYWORD.search(write_json(found)) else map_schemas(found, _with_prefix_items)
+
+
+def _without_draft(schema: Schema) -> Schema:
+    return {keyword: part for keyword, part in schema.items() if keyword != "$schema"}
 
 
 def split_dependencies(schema: Schema) -> Schema:
