@@ -19,7 +19,7 @@ from pastalang.program import types as t
 from pastalang.program.program import InputKind, JsonBody
 from pastalang.program.visit import arms_of, flat_arms
 from pastalang.runtime.call import IN_FLIGHT, template_of
-from pastalang.runtime.merge import arm_of
+from pastalang.runtime.long_document import arm_of
 from pastalang.values.fit import find_mismatches, is_absent
 from pastalang.values.json import JsonValue, same_json, write_json
 from pastalang.values.paths import path_text

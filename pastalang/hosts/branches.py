@@ -17,11 +17,10 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
-from pastalang.hosts.borders import LikelyBorders
 from pastalang.hosts.constraints import Constraint, constraint_of, lead_constraint, may_be_empty, spaced
 from pastalang.hosts.errors import HostError
 from pastalang.hosts.servers import Ask, Reply, Server
-from pastalang.hosts.text_path import TextPath
+from pastalang.hosts.text_path import LikelyBorders, TextPath
 from pastalang.plan.branches import (
     ROOT,
     Arm,

@@ -49,10 +49,10 @@ from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.answer import answers_of, as_callers_see_it, layout_of
 from pastalang.runtime.answer_parts import FieldResult
+from pastalang.runtime.asking import Asking
 from pastalang.runtime.call import (
     OPTIONS,
     Options,
-    PointsToMany,
     check_batch,
     check_in_flight,
     check_many,
@@ -66,12 +66,9 @@ from pastalang.runtime.events import Done, Event, Failed, FieldDone, FieldStarte
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.inputs import roles_of as roles_of_history
 from pastalang.runtime.log import OnRequest, report_outcome
-from pastalang.runtime.long_document import TEXT, WindowCall, WindowPlan, aextraction_of, extraction_of
-from pastalang.runtime.partial_model import Partial, apartials, check_streamed, partials
+from pastalang.runtime.long_document import WindowPlan
 from pastalang.runtime.plan_cache import Plans, Runnable
-from pastalang.runtime.question import Question, question_of
-from pastalang.runtime.repair.policy import Policy, policy_for
-from pastalang.runtime.repair.validation import Objection, judge
+from pastalang.runtime.repair.validation import Objection, Policy, judge, policy_for
 from pastalang.runtime.request_window import Given, Outcome, aoutcomes_in_turn, as_async, outcomes_in_turn
 from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage, warn
 from pastalang.runtime.trace import Trace
@@ -95,7 +92,7 @@ class _Call:
     given: Mapping[str, Any]
 
 
-class RemoteEngine(PointsToMany):
+class RemoteEngine(Asking):
     """Runs programs on a server. Made by `pastalang.connect`.
 
     `run`, `batch`, `map` and `stream` have twins for asyncio: `arun`, `amap`, `astream`. It may be used from several
@@ -149,8 +146,13 @@ class RemoteEngine(PointsToMany):
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def plan(self, program: Runnable, *, template: str | None = None, mode: str | Mode = Mode.STRICT) -> Plan:
+    def plan(
+        self, program: Runnable, *, template: str | None = None, mode: str | Mode = Mode.STRICT,
+        placement: str | Placement | None = None,
+    ) -> Plan:  # fmt: skip
         """The plan that `run` uses. Raises `Unsupported` for what this server cannot be asked."""
+        if placement is not None and Placement(placement) is Placement.GAPS:
+            raise Unsupported("a server places values right behind what they see: leave `placement` out")
         plan = self._plans.plan(program, template=template, mode=mode)
         (check_plan if self.kind.takes_raw_prompts else check_whole)(plan)
         return plan
@@ -226,56 +228,12 @@ class RemoteEngine(PointsToMany):
             async for event in events:
                 yield _warned(event)
 
-    def extract(self, type: Any, text: str, **options: Any) -> Any:
-        """Read a text and return an instance of the type; see `pastalang.extract`."""
-        return self.ask(question_of(type, text, options))
-
-    async def aextract(self, type: Any, text: str, **options: Any) -> Any:
-        """`extract` for asyncio."""
-        return await self.aask(question_of(type, text, options))
-
-    def stream_model(self, type: Any, text: str, **options: Any) -> Iterator[Partial[Any]]:
-        """Yield what there is of the value whenever a field is done; see `Engine.stream_model`."""
-        question = check_streamed(question_of(type, text, options))
-        return partials(
-            question, self.stream(question.program, question.inputs, model=question.type, **question.options)
-        )
-
-    def astream_model(self, type: Any, text: str, **options: Any) -> AsyncGenerator[Partial[Any], None]:
-        """`stream_model` for asyncio."""
-        question = check_streamed(question_of(type, text, options))
-        events = self.astream(question.program, question.inputs, model=question.type, **question.options)
-        return apartials(question, events)
-
-    def ask(self, question: Question) -> Any:
-        """The answer to a question of `extract`."""
-        if question.windowing is not None:
-            document, parts, options = self._windows(question, question.windowing)
-            runs = partial(self.map, question.program, parts, return_errors=True, **options)
-            return question.answered(extraction_of(document, runs))
-        return question.answer(self.run(question.program, question.inputs, model=question.type, **question.options))
-
-    async def aask(self, question: Question) -> Any:
-        """`ask` for asyncio."""
-        if question.windowing is not None:
-            document, parts, options = self._windows(question, question.windowing)
-            outcomes = self.amap(question.program, parts, return_errors=True, **options)
-            return question.answered(await aextraction_of(document, outcomes))
-        found = await self.arun(question.program, question.inputs, model=question.type, **question.options)
-        return question.answer(found)
-
     def windows_of(
         self, plan: Plan, windowing: Windowing, *, input: str, type: Any, options: Mapping[str, Any]
     ) -> WindowPlan:
         """How documents are read in windows; see `Engine.windows_of`. Without a `tokenizer`, a token is counted for
         every three bytes, which is more than tokenizers need for most texts."""
         return WindowPlan(windowing, plan, input, type, bool(options.get("keep_invalid")), self._counter, lambda: 0)
-
-    def _windows(self, question: Question, windowing: Windowing) -> WindowCall:
-        options = question.options
-        plan = self.plan(question.program, mode=options.get("mode", Mode.STRICT))
-        windows = self.windows_of(plan, windowing, input=TEXT, type=question.type, options=options)
-        return windows.call(question.inputs, options)
 
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -289,9 +247,7 @@ class RemoteEngine(PointsToMany):
             raise Unsupported(
                 "`retry_below` decodes fields again inside the model's process: leave it out with a server"
             )
-        if options.placement is not None and Placement(options.placement) is Placement.GAPS:
-            raise Unsupported("a server places values right behind what they see: leave `placement` out")
-        plan = self.plan(program, template=options.template, mode=options.mode)
+        plan = self.plan(program, template=options.template, mode=options.mode, placement=options.placement)
         named = {name: value for name, value in given.items() if name not in OPTIONS}
         check_names(named, [input.name for input in plan.inputs])
         sampling = base if self.kind.takes_raw_prompts else whole_sampling(plan, base)

@@ -33,8 +33,7 @@ from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.plan_cache import PlanCache
-from pastalang.runtime.scheduler.decision import Decision
-from pastalang.runtime.scheduler.hole import OpenHole, field_errors
+from pastalang.runtime.scheduler.hole import Decision, OpenHole, field_errors
 from pastalang.runtime.scheduler.transcript import Field, FieldDecoding
 from pastalang.values.fit import find_mismatches, read
 

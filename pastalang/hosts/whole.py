@@ -16,8 +16,7 @@ from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.shown_keys import with_keys_in_words
 from pastalang.runtime.binding.spaced import fed_text
-from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.validation import CheckedValue, Objection, judge
+from pastalang.runtime.repair.validation import CheckedValue, Objection, Policy, judge
 from pastalang.runtime.result import Answer
 from pastalang.values.absent import absent_in, without_cuts
 from pastalang.values.fit import read, to_python, without_absent

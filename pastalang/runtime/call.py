@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, signature
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.branches import Mode, Placement
@@ -105,17 +105,6 @@ EXTRACT_DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
     {"instructions": None, "context": None, "examples": (), "window": None, "overlap": None, "merge": None}
     | {name: default for name, default in RUN_DEFAULTS.items() if name not in ("template", "model")}
 )
-
-
-class PointsToMany:
-    """Says to those who look for `extract_many` on an engine where it is: in `bulk`, which stands on engines."""
-
-    if not TYPE_CHECKING:  # type checkers go on finding names that there are not
-
-        def __getattr__(self, name: str) -> Any:
-            if name in ("extract_many", "aextract_many"):
-                raise AttributeError(f"for many documents, write `pastalang.{name}(type, documents, model=engine)`")
-            raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`", name=name, obj=self)
 
 
 def shows_options(defaults: Mapping[str, object], types: Any, *, also: str = "") -> Callable[[F], F]:

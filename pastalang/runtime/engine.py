@@ -25,16 +25,14 @@ from pastalang.failures import PastaError
 from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Drafts, OnTruncated, Sampling
+from pastalang.runtime.asking import Asking
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.call import (
-    EXTRACT_DEFAULTS,
     IN_FLIGHT,
     OPTIONS,
     RUN_DEFAULTS,
-    ExtractOptions,
     Options,
-    PointsToMany,
     RunOptions,
     check_batch,
     check_drafts,
@@ -56,25 +54,24 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.drafts.budget import clock_of
 from pastalang.runtime.drafts.drafter import EngineDrafter
-from pastalang.runtime.drafts.probed import ProbeDrafts
+from pastalang.runtime.drafts.sources import ProbeDrafts
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.interrupts import in_thread
 from pastalang.runtime.log import OnRequest, check_hook, report_outcome
-from pastalang.runtime.long_document import TEXT, WindowCall, WindowPlan, aextraction_of, extraction_of
-from pastalang.runtime.loop import Loop, in_thread
+from pastalang.runtime.long_document import WindowPlan
+from pastalang.runtime.loop import Loop
 from pastalang.runtime.models.llama_cpp import load_llama_cpp
 from pastalang.runtime.models.loading import DType, LoadedModel, check_handed_over, check_tokenizer, load_model
 from pastalang.runtime.models.protocol import Model, computed_in
 from pastalang.runtime.models.source import LLAMA, OWN, Adapter, Host, check_host, host_of
 from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_overrun, check_threads
 from pastalang.runtime.outcome import outcome_of
-from pastalang.runtime.partial_model import Partial, apartials, check_streamed, partials
 from pastalang.runtime.plan_cache import PlanCache, Runnable
-from pastalang.runtime.question import Question, question_of
-from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.review import Review
+from pastalang.runtime.repair.validation import Policy, policy_for
 from pastalang.runtime.request_window import (
     Given,
     Inputs,
@@ -86,7 +83,7 @@ from pastalang.runtime.request_window import (
     outcomes_in_turn,
     run_window,
 )
-from pastalang.runtime.result import Extraction, Result, warn
+from pastalang.runtime.result import Result, warn
 from pastalang.runtime.scheduler.scheduler import ScheduleFilter, Scheduler
 from pastalang.runtime.scheduler.state import RequestState
 from pastalang.runtime.scheduler.step_budget import Limits
@@ -106,7 +103,7 @@ class Call:
     policy: Policy | None
 
 
-class Engine(PointsToMany):
+class Engine(Asking):
     """Runs programs on one model.
 
         engine = pastalang.Engine.load("pasta-mini")
@@ -456,80 +453,7 @@ class Engine(PointsToMany):
         window = RequestWindow(self._maker(program, given), in_flight)
         return aoutcomes_in_turn(arun_window(self.loop, window, as_async(inputs)), return_errors=return_errors)
 
-    # ── one text and a type ──────────────────────────────────────────────────────────────────────────────
-
-    @overload
-    def extract(
-        self, type: type[M], text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
-    ) -> M: ...
-    @overload
-    def extract(
-        self, type: type[M], text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
-    ) -> Extraction[M]: ...
-    @overload
-    def extract(self, type: object, text: str, *, details: bool = False, **options: Unpack[ExtractOptions]) -> Any: ...
-    @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
-    def extract(self, type: Any, text: str, *, details: bool = False, **options: Any) -> Any:
-        """Read a text and return an instance of the type, or an `Extraction` with `details=True`.
-
-        Called like `pastalang.extract`, with the model of this engine.
-        """
-        return self.ask(question_of(type, text, {**options, "details": details}))
-
-    @overload
-    async def aextract(
-        self, type: type[M], text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
-    ) -> M: ...
-    @overload
-    async def aextract(
-        self, type: type[M], text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
-    ) -> Extraction[M]: ...
-    @overload
-    async def aextract(
-        self, type: object, text: str, *, details: bool = False, **options: Unpack[ExtractOptions]
-    ) -> Any: ...
-    @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
-    async def aextract(self, type: Any, text: str, *, details: bool = False, **options: Any) -> Any:
-        """`extract` for asyncio: concurrent calls share forward passes."""
-        return await self.aask(question_of(type, text, {**options, "details": details}))
-
-    @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
-    def stream_model(self, type: type[M], text: str, **options: Any) -> Iterator[Partial[M]]:
-        """Read a text as `extract` does, and yield a `Partial` of the value whenever a field is done.
-
-            for partial in engine.stream_model(Invoice, text):
-                print(partial.value.total)  # None until it is done
-
-        The last one has the value of the type as `final`. The run begins with the first that is taken, and closing the
-        iterator cancels it. Raises what `extract` raises.
-        """
-        question = check_streamed(question_of(type, text, options))
-        inputs = question.inputs_for(self.trained_for)
-        return partials(question, self.stream(question.program, inputs, model=question.type, **question.options))
-
-    @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
-    def astream_model(self, type: type[M], text: str, **options: Any) -> AsyncGenerator[Partial[M], None]:
-        """`stream_model` for asyncio."""
-        question = check_streamed(question_of(type, text, options))
-        inputs = question.inputs_for(self.trained_for)
-        return apartials(question, self.astream(question.program, inputs, model=question.type, **question.options))
-
-    def ask(self, question: Question) -> Any:
-        """Run a call of `extract` that has been checked."""
-        inputs = question.inputs_for(self.trained_for)
-        if question.windowing is not None:
-            document, parts, options = self._windows(question, question.windowing)
-            runs = partial(self.map, question.program, parts, return_errors=True, **options)
-            return question.answered(extraction_of(document, runs))
-        return question.answer(self.run(question.program, inputs, model=question.type, **question.options))
-
-    async def aask(self, question: Question) -> Any:
-        inputs = question.inputs_for(self.trained_for)
-        if (windowing := question.windowing) is not None:
-            document, parts, options = await in_thread(lambda: self._windows(question, windowing))
-            outcomes = self.amap(question.program, parts, return_errors=True, **options)
-            return question.answered(await aextraction_of(document, outcomes))
-        return question.answer(await self.arun(question.program, inputs, model=question.type, **question.options))
+    # ── documents that are longer than the context ──────────────────────────────────────────────────────────
 
     def windows_of(
         self, plan: Plan, windowing: Windowing, *, input: str, type: Any, options: Mapping[str, Any]
@@ -538,11 +462,6 @@ class Engine(PointsToMany):
         counter = TokenCounter(self.encoder.count, self.longest_text // (self.model.max_position + 1))
         keep_invalid, scheduler = bool(options.get("keep_invalid")), self.scheduler
         return WindowPlan(windowing, plan, input, type, keep_invalid, counter, lambda: scheduler.forward_passes)
-
-    def _windows(self, question: Question, windowing: Windowing) -> WindowCall:
-        given, options = question.inputs_for(self.trained_for), question.options
-        plan = self.plan(question.program, mode=options.get("mode", Mode.STRICT), placement=options.get("placement"))
-        return self.windows_of(plan, windowing, input=TEXT, type=question.type, options=options).call(given, options)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,18 +2,21 @@
 
 Python raises `KeyboardInterrupt` in the main thread, between any two instructions. `hold_interrupts` takes the place of
 the handler for SIGINT, whoever has installed it, and calls that handler at the end, or where `deliver` lets it through.
-A second Ctrl-C is delivered at once, so that a step that hangs can be stopped.
+A second Ctrl-C is delivered at once, so that a step that hangs can be stopped. A cancelled task
+of asyncio waits for the end of what it does in a thread, too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+T = TypeVar("T")
 Handler: TypeAlias = Callable[[int, FrameType | None], object]
 
 
@@ -74,3 +77,16 @@ def hold_interrupts() -> Iterator[HeldInterrupts]:
         if signal.getsignal(signal.SIGINT) is held:  # nobody has installed another handler since
             signal.signal(signal.SIGINT, handler)
         held.release()
+
+
+async def in_thread(act: Callable[[], T]) -> T:
+    """Act in a thread: the event loop goes on while it waits for its turn.
+
+    Cancelling the task waits for the end of the act, which cannot be stopped in the middle.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(act))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])
+        raise

@@ -6,7 +6,6 @@ branches.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_
 from pastalang.runtime.drafts.budget import measured_costs
 from pastalang.runtime.drafts.drafter import EngineDrafter
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.interrupts import HeldInterrupts, hold_interrupts
+from pastalang.runtime.interrupts import HeldInterrupts, hold_interrupts, in_thread
 from pastalang.runtime.models.protocol import Compiles, Model
 from pastalang.runtime.sampling.sampler import Outcome, Sampler
 from pastalang.runtime.scheduler.probes import note_details
@@ -189,19 +188,6 @@ class Loop:
                 with self.scheduler.failing(request):
                     note_details(one.branch, row)
         return list(zip((one for one, _ in asked), outcomes, strict=True))
-
-
-async def in_thread(act: Callable[[], T]) -> T:
-    """Act in a thread: the event loop goes on while it waits for its turn.
-
-    Cancelling the task waits for the end of the act, which cannot be stopped in the middle.
-    """
-    work = asyncio.ensure_future(asyncio.to_thread(act))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        raise
 
 
 def _to_its_end(act: Callable[[], None]) -> None:

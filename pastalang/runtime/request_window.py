@@ -26,7 +26,8 @@ from pastalang.failures import PastaError
 from pastalang.program.types import OnTruncated
 from pastalang.runtime.answer_parts import Truncation
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.loop import Loop, in_thread
+from pastalang.runtime.interrupts import in_thread
+from pastalang.runtime.loop import Loop
 from pastalang.runtime.result import Result, warn
 from pastalang.runtime.scheduler.state import RequestState
 

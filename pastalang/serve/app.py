@@ -1,26 +1,26 @@
-"""The application, and the endpoints that are about the server itself."""
+"""The application: the endpoints that are about the server itself, the playground page, and pictures of plans."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from importlib.resources import files
+from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 
+from pastalang.failures import PastaError
+from pastalang.plan.draw.svg import draw_svg
 from pastalang.runtime.engine import Engine
-from pastalang.serve.chat import add_chat
-from pastalang.serve.completions import add_completions
+from pastalang.runtime.plan_cache import Runnable
+from pastalang.serve.endpoints import add_chat, add_completions, add_programs, add_responses
 from pastalang.serve.errors import RequestError, bad_request
 from pastalang.serve.guard import Guard, error_response
-from pastalang.serve.page import PAGE
-from pastalang.serve.plans import add_plans
-from pastalang.serve.program_endpoints import add_programs
-from pastalang.serve.responses import add_responses
-from pastalang.serve.service import Service
-from pastalang.serve.settings import Settings
+from pastalang.serve.service import Service, Settings
+from pastalang.serve.tasks import task_of
+from pastalang.serve.wire import read_chat
 from pastalang.version import __version__
 
 
@@ -112,3 +112,27 @@ def _model(service: Service) -> dict[str, Any]:
         "id": service.settings.name, "object": "model", "created": service.started, "owned_by": "pastalang",
         "keys_in_words": note is not None and note.keys_in_words,
     }  # fmt: skip
+
+
+def add_plans(app: FastAPI, service: Service) -> None:
+    @app.post("/plan")
+    async def of_chat(request: Request) -> Response:
+        _, task = await service.asked(request, read_chat, task_of)
+        return await drawn(task.program)
+
+    @app.get("/programs/{name}/plan")
+    async def of_program(name: str) -> Response:
+        endpoint = await service.in_thread(service.programs.find, name)
+        return await drawn(endpoint.program, endpoint.name)
+
+    async def drawn(program: Runnable, template: str | None = None) -> Response:
+        return Response(await service.in_thread(draw, program, template), media_type="image/svg+xml")
+
+    def draw(program: Runnable, template: str | None) -> str:
+        try:
+            return draw_svg(service.engine.plan(program, template=template))
+        except PastaError as problem:
+            raise bad_request(str(problem)) from problem
+
+
+PAGE: Final = (files("pastalang.serve") / "playground.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Stands around every endpoint: keys, errors as answers, and one line of log and one count for each request."""
+"""Stands around every endpoint: keys, errors as answers, one line of log and one count for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Final
 
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pastalang.runtime.result import Result
+from pastalang.serve.driver import Driver
 from pastalang.serve.errors import RequestError
-from pastalang.serve.metrics import Metrics
 
 _LOG: Final = logging.getLogger("pastalang.serve")
 _OPEN: Final = frozenset({"/health", "/ready", "/"})  # need no key
@@ -74,3 +76,48 @@ class Guard:
 
 def error_response(problem: RequestError) -> Response:
     return JSONResponse(problem.body, status_code=problem.status, headers=problem.headers)
+
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class Metrics:
+    """One registry for each server, so that two of them in a process do not count together."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "pastalang_requests_total", "Requests by endpoint and status.", ["endpoint", "status"], registry=registry
+        )
+        self._latency = Histogram(
+            "pastalang_request_seconds",
+            "From accepting a request to its last token.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._first = Histogram(
+            "pastalang_first_text_seconds", "From accepting a streamed request to its first text.", buckets=_SECONDS,
+            registry=registry,
+        )  # fmt: skip
+        self._tokens = Counter("pastalang_tokens_total", "Tokens by kind.", ["kind"], registry=registry)
+        gauges = {
+            "pastalang_in_flight": ("Requests that are being decoded.", lambda: driver.in_flight),
+            "pastalang_waiting": ("Requests that wait for a place.", lambda: driver.waiting),
+            "pastalang_passes_total": ("Forward passes so far.", lambda: driver.passes),
+        }
+        for name, (about, read) in gauges.items():
+            Gauge(name, about, registry=registry).set_function(read)
+
+    def finished(self, result: Result, *, seconds: float, first_text: float | None) -> None:
+        self._latency.observe(seconds)
+        if first_text is not None:
+            self._first.observe(first_text)
+        usage = result.usage
+        for kind, count in (
+            ("prompt", usage.input_tokens), ("cached", usage.reused_tokens), ("drawn", usage.output_tokens),
+            ("known", usage.forced_tokens),
+        ):  # fmt: skip
+            self._tokens.labels(kind).inc(count)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)

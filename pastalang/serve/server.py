@@ -1,4 +1,4 @@
-"""Runs the application with uvicorn."""
+"""Runs the application with uvicorn. Logs are JSON lines: one object for each request, without what it said."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import socket
+import time
 from collections.abc import Callable
+from typing import Final
 
 import h11
 import uvicorn
@@ -15,9 +17,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pastalang.runtime.engine import Engine
 from pastalang.serve.app import make_app
 from pastalang.serve.errors import bad_request
-from pastalang.serve.logs import JsonLines
 from pastalang.serve.programs import Programs
-from pastalang.serve.settings import Settings
+from pastalang.serve.service import Settings
 
 __all__ = ["Programs", "Settings", "config_of", "listener", "run"]
 
@@ -137,3 +138,21 @@ class PatientProtocol(H11Protocol):
             self.transport.write_eof()
         self._stop_waiting()
         self._wait()
+
+
+_PLAIN: Final = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
+
+
+class JsonLines(logging.Formatter):
+    """The time, the level, the message, and whatever the record was given besides."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        shown = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            **{name: value for name, value in record.__dict__.items() if name not in _PLAIN},
+        }
+        if record.exc_info:
+            shown["error"] = self.formatException(record.exc_info)
+        return json.dumps(shown, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""The state behind the endpoints: an engine with its driver, programs, and what is counted."""
+"""How a server is set up, and what is behind its endpoints: an engine with its driver, programs, counts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
@@ -19,15 +21,33 @@ from pastalang.runtime.errors import Cancelled, RunError
 from pastalang.runtime.plan_cache import Runnable
 from pastalang.runtime.result import Result
 from pastalang.serve.answers import Choice
-from pastalang.serve.bodies import bytes_of, parsed
 from pastalang.serve.driver import Driver, InternalError, Job, Ticket, TooLate
 from pastalang.serve.errors import RequestError
-from pastalang.serve.guard import caller_of
-from pastalang.serve.metrics import Metrics
+from pastalang.serve.guard import Metrics, caller_of
 from pastalang.serve.programs import Endpoint, Programs
-from pastalang.serve.settings import Settings
 from pastalang.serve.tasks import Task
-from pastalang.serve.wire import Ask
+from pastalang.serve.wire import Ask, bytes_of, parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """In seconds, `drain`: how long a shutdown waits for accepted requests; `deadline`: how long any request may take;
+    `patience`: how long its head and its body may take to arrive. `isolate_keys`: callers with different keys share no
+    kept prompts."""
+
+    name: str  # of the model, as clients call it
+    programs: Path | None = None
+    reload: bool = False
+    api_keys: tuple[str, ...] = ()
+    max_in_flight: int = 16
+    max_queue: int = 64
+    max_body_bytes: int = 4 * 2**20
+    deadline: float = 600.0
+    drain: float = 30.0
+    patience: float = 30.0
+    isolate_keys: bool = False
+    logs_prompts: bool = False
+
 
 T = TypeVar("T")
 

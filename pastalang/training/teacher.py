@@ -12,8 +12,7 @@ from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.scheduler.decision import Decision
-from pastalang.runtime.scheduler.hole import OpenHole
+from pastalang.runtime.scheduler.hole import Decision, OpenHole
 from pastalang.runtime.scheduler.known_text import option_tokens
 from pastalang.runtime.scheduler.state import BranchState
 from pastalang.runtime.scheduler.transcript import Field

@@ -24,7 +24,7 @@ from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.call import Options
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.inputs import bind_inputs, roles_of
-from pastalang.runtime.repair.policy import Policy, policy_for
+from pastalang.runtime.repair.validation import Policy, policy_for
 from tests.oracle.answer import Answer, Field, layouts_of
 from tests.oracle.holes import Refused, Request
 from tests.oracle.logits import logits_from, logits_of

@@ -11,7 +11,7 @@ from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.repair.policy import Policy
+from pastalang.runtime.repair.validation import Policy
 from tests import oracle
 
 EXACT = 1e-9

@@ -23,8 +23,7 @@ from pastalang import Problem
 from pastalang.plan.branches import Form, Placement
 from pastalang.program import types as t
 from pastalang.program.visit import arms_of
-from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.validation import Objection, judge
+from pastalang.runtime.repair.validation import Objection, Policy, judge
 from pastalang.values.json import Node, places_of
 from pastalang.values.json import Place as Span
 from pastalang.values.lengths import closed_texts

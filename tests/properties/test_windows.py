@@ -15,7 +15,7 @@ from pydantic import BaseModel, field_validator
 
 import pastalang
 from pastalang.program import types as t
-from pastalang.runtime.merge import MergedAnswer, Reading, merge
+from pastalang.runtime.long_document import MergedAnswer, Reading, merge
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.api.engines import hashing, writing

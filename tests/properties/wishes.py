@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.validation import validator_of
+from pastalang.runtime.repair.validation import Policy, validator_of
 
 Path = tuple[str | int, ...]
 

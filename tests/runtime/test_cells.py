@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pastalang.runtime.scheduler.cells import Cells, OutOfCells
+from pastalang.runtime.scheduler.memory import Cells, OutOfCells
 from pastalang.runtime.step import CellId
 
 

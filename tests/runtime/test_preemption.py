@@ -9,7 +9,7 @@ from typing import Any
 
 import pastalang
 from pastalang import Done, Engine, Event, Failed, FieldAgain, FieldDone, FieldStarted, Joined, Sampling, TextDelta
-from pastalang.runtime.scheduler.event_log import EventLog
+from pastalang.runtime.events import EventLog
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 

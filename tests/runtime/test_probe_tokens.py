@@ -14,7 +14,7 @@ from pastalang import Engine, LoadError, Result, Sampling
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.drafts.budget import Probing, StepCosts, worth_feeding
 from pastalang.runtime.drafts.guess_tree import Chances
-from pastalang.runtime.drafts.probed import kind_of
+from pastalang.runtime.drafts.sources import kind_of
 from pastalang.runtime.models import probe_tokens
 from pastalang.runtime.models.probe_tokens import BUCKETS, Accuracy, Kind, ProbeTokens, find_probe_tokens
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess, Node

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
-from pastalang.runtime.scheduler.cells import Cells
+from pastalang.runtime.scheduler.memory import Cells
 from pastalang.runtime.step import (
     After,
     Capture,

@@ -17,7 +17,7 @@ import uvicorn
 from pastalang import Engine
 from pastalang.serve.app import make_app
 from pastalang.serve.server import config_of
-from pastalang.serve.settings import Settings
+from pastalang.serve.service import Settings
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 

@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from pastalang.program.types import Sampling
 from pastalang.serve.driver import Job, TooLate
-from pastalang.serve.streams import event_stream
+from pastalang.serve.endpoints import event_stream
 from pastalang.serve.tasks import task_of
 from pastalang.serve.wire import read_chat
 from pastalang.testing.byte_tokenizer import byte_tokenizer

@@ -1,14 +1,22 @@
-"""The KV cache: the keys and values of every cell, written by each step and read in place."""
+"""What a model keeps between steps: the keys and values of every cell, and the view rows; and the masks of each step.
+
+StepBatch ── views ──> visibility ── clusters ──> masks, cells
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 import torch
 
+from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
+from pastalang.runtime.attention.masks import StepMasks, Window, step_masks
+from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.device_memory import CacheTooLarge, first_sentence, is_out_of_memory
+from pastalang.runtime.step import StepBatch
 
 _LINE = 64  # bytes: kernels read whole cache lines of the CPU
 
@@ -116,3 +124,30 @@ def _write(cache: torch.Tensor | None, states: torch.Tensor, mapping: CellMappin
         return cache.index_copy_(2, mapping.cells, states)
     cache[:, :, mapping.first : mapping.first + states.shape[2]] = states
     return cache
+
+
+class AttentionMemory:
+    """`windows` has the window of every layer. `costs` decide when a step is split into clusters, which changes how
+    long it takes and nothing else."""
+
+    def __init__(
+        self, windows: Sequence[Window], *, cells: int, dtype: torch.dtype, device: torch.device, costs: Costs | None
+    ) -> None:  # fmt: skip
+        self.windows = tuple(windows)
+        self.kv_cache = KVCache(cells=cells, layers=len(self.windows))
+        self._dtype, self._device = dtype, device
+        self._views = Views(cells)
+        costs = costs or (ON_CPU if device.type == "cpu" else ON_GPU)
+        self._clusters = Clusters(costs if set(self.windows) == {None} else replace(costs, shared=None))
+
+    def begin(self, batch: StepBatch) -> tuple[Visibility, StepMasks]:
+        """The masks of the next forward pass, whose cells the cache is ready to write."""
+        visibility = self._views.prepare(batch)
+        split = self._clusters.split(batch, visibility)
+        masks = step_masks(split, visibility, self.windows, dtype=self._dtype, device=self._device, wanted=batch.wanted)
+        self.kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self._device))
+        return visibility, masks
+
+    def end(self, batch: StepBatch, visibility: Visibility) -> None:
+        """After a pass that has not failed: the rows see what was fed."""
+        self._views.commit(batch, visibility)

@@ -17,9 +17,7 @@ import torch
 from pastalang.runtime.constraints.vocabulary import Vocabulary
 from pastalang.runtime.drafts.budget import NO_PROBES, StepCosts, worth_feeding
 from pastalang.runtime.drafts.guess_tree import Chances, GuessTree
-from pastalang.runtime.drafts.probed import ProbeDrafts
-from pastalang.runtime.drafts.texts import Texts
-from pastalang.runtime.drafts.values import Values
+from pastalang.runtime.drafts.sources import ProbeDrafts, Texts, Values
 from pastalang.runtime.scheduler.draft_tree import DraftTree, Guess
 from pastalang.runtime.scheduler.state import BranchState, RequestState
 

@@ -20,9 +20,16 @@ from pastalang.plan.branches import Hole, Text
 from pastalang.plan.machine import Cursor, Draw, Feed
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
-from pastalang.runtime.drafts.probed import PREDICTED, Predicted, distance_and_bucket, kind_of
-from pastalang.runtime.drafts.texts import LONGEST, Texts
-from pastalang.runtime.drafts.values import END, Values
+from pastalang.runtime.drafts.sources import (
+    END,
+    LONGEST,
+    PREDICTED,
+    Predicted,
+    Texts,
+    Values,
+    distance_and_bucket,
+    kind_of,
+)
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.hole import OpenHole

@@ -23,9 +23,8 @@ from torch.nn.functional import linear, rms_norm, silu
 
 from pastalang.runtime.attention.attention import attend
 from pastalang.runtime.attention.clusters import Costs
-from pastalang.runtime.attention.kv_cache import KVCache
+from pastalang.runtime.attention.kv_cache import AttentionMemory, KVCache
 from pastalang.runtime.attention.masks import StepMasks
-from pastalang.runtime.attention.memory import AttentionMemory
 from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.models.packed import PACKED_TYPES, PackedLinear, can_pack, compile_kernels
 from pastalang.runtime.models.probe_tokens import ProbeTokens

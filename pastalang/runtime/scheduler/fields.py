@@ -1,21 +1,31 @@
-"""Decodes a field, from the guide of its hole to its finished value."""
+"""Decodes fields, choices and lists: from the guide of a hole to its value, and what the caller is told of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from pastalang.plan.branches import Form, Hole
+from pastalang.plan.branches import Arm, Choose, Form, Hole, Repeat, Text, Value
+from pastalang.plan.machine import Closing, Draw, Opening
 from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import NoEndingFits, State
 from pastalang.runtime.constraints.tagged_text import Tag, TaggedTextState
-from pastalang.runtime.scheduler.again import note_filled, reach, repeated
-from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
-from pastalang.runtime.scheduler.reports import report_end, report_repeated, report_start, report_text, report_value
-from pastalang.runtime.scheduler.scope import sources_of
-from pastalang.runtime.scheduler.state import BranchState, Filled, Stage
+from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.scheduler.again import is_known, note_filled, outcome, reach, repeated
+from pastalang.runtime.scheduler.hole import Decision, Fill, OpenHole, field_errors
+from pastalang.runtime.scheduler.known_text import option_tokens
+from pastalang.runtime.scheduler.scope import elements_of, sources_of
+from pastalang.runtime.scheduler.state import BranchState, Filled, OpenList, Stage
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait, repeat_text
-from pastalang.runtime.scheduler.transcript import DrawnToken, Field, FieldDecoding, WrittenField
+from pastalang.runtime.scheduler.transcript import (
+    DrawnToken,
+    Field,
+    FieldDecoding,
+    WrittenField,
+    WrittenLoop,
+    WrittenText,
+    WrittenValue,
+)
 from pastalang.values.fit import find_mismatches
 
 
@@ -150,3 +160,140 @@ def wait_for_logits(branch: BranchState) -> None:
         request.pending.ready.append((branch, source))
     else:
         before.waiting.setdefault(source.index, []).append(branch)
+
+
+def begin_value(branch: BranchState, value: Value | None) -> None:
+    if value is not None:
+        branch.page.append(WrittenValue(value, branch.cursor.items))
+
+
+def open_decision(branch: BranchState, draw: Draw) -> None:
+    """Start deciding which arm the branch goes on with, or whether its list does."""
+    if isinstance(draw.segment, Choose):
+        reach(branch)
+        begin_value(branch, draw.segment.begins)
+    encoder = branch.request.tokens.encoder
+    decision = Decision(draw, encoder)
+    if branch.repeats.before is not None:
+        option: int = branch.repeats.before.record.outcomes[len(branch.record.outcomes)]
+        branch.append(option_tokens(draw.options[option], encoder) or ())
+        _take(branch, decision, option)
+        return
+    branch.pending.decision = decision
+    taken = decision.start()
+    branch.append(taken.feed)
+    _go_on(branch, decision, taken.option)
+
+
+def take_in_decision(
+    branch: BranchState, decision: Decision, token: int, log_probability: float, forward_pass: int
+) -> None:
+    """A sampled token for the choice or the list that the branch has reached."""
+    taken = decision.take(token)
+    is_fed = bool(taken.feed)
+    text = branch.request.tokens.encoder.decode([token]) if is_fed else ""
+    index = len(branch.sequence.tokens) if is_fed else None
+    branch.record.drawn.append(DrawnToken(token, log_probability, forward_pass, index, text))
+    branch.append(taken.feed)
+    _go_on(branch, decision, taken.option)
+
+
+def _go_on(branch: BranchState, decision: Decision, option: int | None) -> None:
+    if option is None:
+        wait_for_logits(branch)
+        return
+    branch.pending.decision = None
+    branch.stage = Stage.WALKING
+    _take(branch, decision, option)
+
+
+def _take(branch: BranchState, decision: Decision, option: int) -> None:
+    taken = decision.draw.options[option]
+    if isinstance(taken, Arm):
+        report_arm(branch, decision.field, taken)
+        branch.page.append(WrittenText(taken.lead))
+        branch.move(option)
+    else:
+        take_option(branch, taken, option)
+    branch.record.outcomes.append(option)
+
+
+def take_option(branch: BranchState, option: Opening | Closing, number: int = 0) -> None:
+    """A list goes on with its next item, or ends. What is written for it is fed already."""
+    branch.move(number)
+    match option:
+        case Opening():
+            _write_opening(branch, option)
+        case Closing(repeat=repeat, items=items, text=text):
+            report_empty_list(branch, repeat, items)
+            if text:
+                branch.page.append(WrittenText(text))
+
+
+def open_list(branch: BranchState, repeat: Repeat) -> None:
+    """Enter a list, before its first item. A list over known elements has as many items."""
+    reach(branch)
+    begin_value(branch, repeat.begins)
+    elements = None if repeat.over is None else outcome(branch, lambda: elements_of(branch, repeat))
+    opened = OpenList(repeat, elements)
+    branch.page.append(WrittenLoop(repeat.field, opened.items, repeat=repeat, place=branch.cursor.items))
+    branch.lists.append(opened)
+    branch.move(0 if elements is None else len(elements))
+
+
+def _write_opening(branch: BranchState, opening: Opening) -> None:
+    text = ""
+    for part in opening.parts:
+        if isinstance(part, Text) and part.begins is not None:
+            branch.page.append(WrittenText(text))
+            begin_value(branch, part.begins)
+            text = ""
+        text += part.text if isinstance(part, Text) else str(opening.item + 1)
+    branch.page.append(WrittenText(text))
+
+
+def report_start(branch: BranchState, field: Field) -> None:
+    branch.request.events.report(FieldStarted(field.path, field.items))
+
+
+def report_text(branch: BranchState, field: Field, text: str) -> None:
+    if text:
+        branch.request.events.report(TextDelta(field.path, field.items, text))
+        field.reported += len(text)
+
+
+def report_end(branch: BranchState, field: Field) -> None:
+    """Text that could have become a tag is reported only now."""
+    report_text(branch, field, field.text[field.reported :])
+    branch.request.events.report(FieldDone(field.path, field.items, field.text, field.truncated))
+
+
+def report_value(branch: BranchState, path: str, items: tuple[int, ...], text: str) -> None:
+    """A value that was chosen and not decoded: the null of an optional object, an empty list."""
+    if not is_known(branch):
+        _report_whole(branch, FieldDone(path, items, text, truncated=False))
+
+
+def _report_whole(branch: BranchState, done: FieldDone) -> None:
+    branch.request.events.report(
+        FieldStarted(done.field, done.items), TextDelta(done.field, done.items, done.text), done
+    )
+
+
+def report_repeated(branch: BranchState, field: Field) -> None:
+    """A field that stays though the caller knows another value."""
+    if not is_known(branch):
+        _report_whole(branch, FieldDone(field.path, field.items, field.text, field.truncated))
+
+
+def report_arm(branch: BranchState, field: str, arm: Arm) -> None:
+    """An arm without a hole is a value of its own; the holes of other arms report themselves."""
+    texts = [segment.text for segment in arm.segments if isinstance(segment, Text)]
+    if len(texts) == len(arm.segments):
+        report_value(branch, field, branch.cursor.items, arm.lead + "".join(texts))
+
+
+def report_empty_list(branch: BranchState, repeat: Repeat, items: int) -> None:
+    """A JSON list that ends before its first item."""
+    if items == 0 and repeat.empty is not None:
+        report_value(branch, repeat.field, branch.cursor.items, "[]")

@@ -12,15 +12,23 @@ from pastalang.plan.positions import after_each, after_fork
 from pastalang.plan.run_log import Drew
 from pastalang.program.program import Role
 from pastalang.runtime.scheduler.again import outcome
-from pastalang.runtime.scheduler.choices import begin_value, open_decision, open_list, take_in_decision, take_option
-from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
+from pastalang.runtime.scheduler.fields import (
+    begin_value,
+    go_on_with_tags,
+    open_decision,
+    open_hole,
+    open_list,
+    take_in_decision,
+    take_in_hole,
+    take_option,
+)
 from pastalang.runtime.scheduler.hole import OpenHole
-from pastalang.runtime.scheduler.joins import join, joined_by, skip_to, start_branch
 from pastalang.runtime.scheduler.known_text import known_text
 from pastalang.runtime.scheduler.scope import elements_of, named_here, names_here
 from pastalang.runtime.scheduler.state import BranchState, Stage
 from pastalang.runtime.scheduler.threads import try_to_see
 from pastalang.runtime.scheduler.transcript import WrittenBranch, WrittenLoop, WrittenText
+from pastalang.runtime.scheduler.visibility import join, joined_by, skip_to, start_branch
 
 _DREW = Drew()  # a run has thousands of them
 

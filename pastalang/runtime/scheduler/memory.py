@@ -4,16 +4,88 @@
     roll_back         the step did not run: everything it took is free again
     give_back, cut    nothing that is still to come can see the branch, or the end of it
 
-No other module takes or frees anything.
+No other module takes or frees anything. Every cell is free or owned, never both.
+
+A branch is *held* until it has ended and no branch can join it any more. While it is held it keeps what it sees:
+`viewers` counts the held branches that see a branch. Its cells are freed when it is not held and has no viewers.
+Memory that is still needed is only taken away by preemption: see `scheduler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 
-from pastalang.runtime.scheduler.cells import Cells
-from pastalang.runtime.scheduler.state import BranchState
+from pastalang.plan.branches import Release
+from pastalang.runtime.scheduler.state import NOTHING, BranchState, Prefix, RequestState, Stage
+from pastalang.runtime.scheduler.threads import may_be_waited_for
+from pastalang.runtime.scheduler.visibility import values_after
 from pastalang.runtime.step import CellId, RowId
+
+
+class OutOfCells(Exception):
+    """More cells were wanted than are free. Nothing was taken."""
+
+    def __init__(self, *, wanted: int, free: int, capacity: int) -> None:
+        super().__init__(f"{wanted} cells were wanted, {free} of {capacity} are free")
+        self.wanted = wanted
+        self.free = free
+        self.capacity = capacity
+
+
+class Cells:
+    """`capacity` cells. `peak` is the largest number that was in use at once."""
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"a memory needs at least one cell, not {capacity}")
+        self.capacity = capacity
+        self.peak = 0
+        self._owned = bytearray(capacity)
+        self._freed: list[CellId] = []  # a heap of the cells that were given back
+        self._untouched = 0  # this one and all above it were never given
+
+    @property
+    def free(self) -> int:
+        return self.capacity - self._untouched + len(self._freed)
+
+    @property
+    def in_use(self) -> int:
+        return self.capacity - self.free
+
+    def take(self, wanted: int) -> tuple[CellId, ...]:
+        """Own `wanted` cells, or raise `OutOfCells` and own none."""
+        if wanted < 0:
+            raise ValueError(f"{wanted} cells cannot be taken")
+        if wanted > self.free:
+            raise OutOfCells(wanted=wanted, free=self.free, capacity=self.capacity)
+        taken = [heappop(self._freed) for _ in range(min(wanted, len(self._freed)))]
+        while len(taken) < wanted:
+            taken.append(CellId(self._untouched))
+            self._untouched += 1
+        for cell in taken:
+            self._owned[cell] = True
+        self.peak = max(self.peak, self.in_use)
+        return tuple(taken)
+
+    def release(self, cells: Iterable[CellId]) -> None:
+        """Give cells back; they may be taken again at once."""
+        for cell in cells:
+            assert 0 <= cell < self.capacity and self._owned[cell], f"cell {cell} is not owned"
+            self._owned[cell] = False
+            heappush(self._freed, cell)
+
+    def is_owned(self, cell: CellId) -> bool:
+        return bool(self._owned[cell])
+
+    def check_integrity(self, owners: Sequence[Iterable[CellId]]) -> None:
+        """Assert that the owned cells are exactly those that `owners` hold, each held once."""
+        held = sorted(cell for owner in owners for cell in owner)
+        assert len(held) == len(set(held)), "a cell has two owners"
+        assert held == [cell for cell in range(self.capacity) if self._owned[cell]], "a cell leaked or was lost"
+        assert len(held) == self.in_use, "the count of free cells is wrong"
+        assert len(set(self._freed)) == len(self._freed), "a cell was freed twice"
+        assert not any(self._owned[cell] for cell in self._freed), "a free cell is owned"
 
 
 class Memory:
@@ -128,3 +200,77 @@ class Memory:
             self._free_rows.append(memory.row)
             memory.row = None
             memory.unseen.clear()
+
+
+def release_dead(request: RequestState, memory: Memory) -> None:
+    """Give back what nothing can see since the last call. Children first: one that is never fed needs no parent."""
+    for branch in reversed(list(request.memory.held)):
+        if not _is_needed(branch):
+            drop(branch, memory)
+
+
+def release_all(request: RequestState, memory: Memory, kept: Prefix = NOTHING) -> None:
+    """Give back everything but what is kept: the request is over or preempted, or runs its plan once more."""
+    owned, pending = request.memory, request.pending
+    lengths = dict(kept.view)
+    for branch in list(owned.held):
+        _hold_no_longer(branch)
+    owned.to_feed.clear()
+    owned.late.clear()
+    pending.joining.clear()
+    pending.ready.clear()
+    for branch in request.all_branches:
+        branch.memory.waiting.clear()
+        branch.forget_row()
+        memory.cut(branch, lengths.get(branch, 0))
+    pending.probes.clear()
+
+
+def drop(branch: BranchState, memory: Memory) -> None:
+    """The branch is held no longer, and no longer holds what it sees."""
+    _hold_no_longer(branch)
+    for seen in branch.sequence.view:
+        _free_if_unseen(seen.branch, memory)
+    _free_if_unseen(branch, memory)
+
+
+def _hold_no_longer(branch: BranchState) -> None:
+    memory = branch.memory
+    memory.is_held = False
+    memory.owner.held.pop(branch, None)
+    memory.owner.to_feed.pop(branch, None)
+    if not memory.fed:
+        branch.forget_row()
+    for seen in branch.sequence.view:
+        seen.branch.memory.viewers -= 1
+
+
+def _free_if_unseen(branch: BranchState, memory: Memory) -> None:
+    if not branch.memory.is_held and not branch.memory.viewers and not _is_seen_in_lockstep(branch):
+        memory.give_back(branch)
+
+
+def _is_seen_in_lockstep(branch: BranchState) -> bool:
+    """Whether later values of its group may see its tokens. It needs what it sees itself only until it has ended."""
+    return branch.spec.lockstep is not None and branch.spec.release is Release.NEVER
+
+
+def _is_needed(branch: BranchState) -> bool:
+    if branch.stage is not Stage.ENDED or (branch.spec.release is Release.NEVER and not _is_seen_in_lockstep(branch)):
+        return True
+    memory = branch.memory
+    if memory.demand > memory.fed or memory.children or _may_be_demanded(branch) or may_be_waited_for(branch):
+        return True
+    request = branch.request
+    for joiner, shared in request.tokens.joiners[branch.spec.id]:
+        instances = request.live.instances(joiner, branch.items[:shared])
+        if not instances or not all(one.has_ended for one in instances):
+            return True
+    return False
+
+
+def _may_be_demanded(branch: BranchState) -> bool:
+    """Whether later values in lock-step may still need tokens of a branch that does not even have a row."""
+    if branch.memory.row is not None or not branch.sequence.tokens or not _is_seen_in_lockstep(branch):
+        return False
+    return not all(value is not None and value.has_ended for value in values_after(branch))

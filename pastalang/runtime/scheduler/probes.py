@@ -21,8 +21,7 @@ from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.option_groups import choice_position, options_left
 from pastalang.runtime.sampling.confidence import Shares, masked_probability, shares_of
 from pastalang.runtime.scheduler.hole import OpenHole
-from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.reclaim import drop
+from pastalang.runtime.scheduler.memory import Memory, drop
 from pastalang.runtime.scheduler.state import BranchMemory, BranchState, Stage, TokenSequence, view_from
 from pastalang.runtime.scheduler.transcript import Details
 

@@ -16,20 +16,17 @@ from dataclasses import dataclass
 from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
 from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
-from pastalang.runtime.scheduler.admission import Admission
-from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
-from pastalang.runtime.scheduler.draft_tree import Drafter, Guess
-from pastalang.runtime.scheduler.drafting import Drafting
+from pastalang.runtime.scheduler.admission import Admission, check_length, too_small
+from pastalang.runtime.scheduler.draft_tree import Drafter, Drafting, Guess
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
-from pastalang.runtime.scheduler.joins import prefetch_joined
-from pastalang.runtime.scheduler.memory import Memory
+from pastalang.runtime.scheduler.memory import Memory, release_all, release_dead
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
 from pastalang.runtime.scheduler.probes import end_probe
-from pastalang.runtime.scheduler.reclaim import release_all, release_dead
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.state import BranchState, OwnerMemory, Pace, RequestState, Source
 from pastalang.runtime.scheduler.step_budget import Limits, StepBudget
 from pastalang.runtime.scheduler.step_builder import Step, StepBuilder, commit_step, open_late_rows, opened_rows
+from pastalang.runtime.scheduler.visibility import prefetch_joined
 from pastalang.runtime.step import Edit
 
 _KEPT = 4  # of so many view rows, one may belong to a kept prompt

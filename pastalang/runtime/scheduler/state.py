@@ -10,7 +10,7 @@ RunCounts         what the run has taken                              all of the
 BranchState       where it is in the plan, and what it has written    the interpreter
 TokenSequence     its tokens, their positions, what they see          `append` and joins
 BranchMemory      its cells and its row, and who needs them           the step builder and `memory`
-Pending           the hole, decision or join that it waits for        `fields`, `choices`, `joins`
+Pending           the hole, decision or join that it waits for        `fields`, `visibility`
 BranchRecord      what it has done                                    all of them; results are made of it
 Repeats           what it repeats of the run before                   `again`
 Again             how a run repeats the one before                    the reviewer and `again`
@@ -36,9 +36,8 @@ from pastalang.program.types import Drafts, Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.constraints.tagged_text import Tag
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.scheduler.decision import Decision
-from pastalang.runtime.scheduler.event_log import EventLog
-from pastalang.runtime.scheduler.hole import Fill, OpenHole
+from pastalang.runtime.events import EventLog
+from pastalang.runtime.scheduler.hole import Decision, Fill, OpenHole
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, Written
 from pastalang.runtime.step import CellId, RowId
 from pastalang.values.quotes import no_texts, quotable_texts

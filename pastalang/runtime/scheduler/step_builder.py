@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, DraftTree, Guess, Node
-from pastalang.runtime.scheduler.lockstep import values_before
 from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.paths import cells_of_path
 from pastalang.runtime.scheduler.state import BranchState, OwnerMemory, Pace, Source, Stage
+from pastalang.runtime.scheduler.visibility import cells_of_path, values_before
 from pastalang.runtime.step import (
     After,
     Capture,

@@ -18,10 +18,10 @@ from pastalang.plan.positions import after_fork, thread_rooms
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import Begin, Tag, TaggedTextState, Wait
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
-from pastalang.runtime.scheduler.joins import join, skip_to, start_branch
 from pastalang.runtime.scheduler.scope import names_here
 from pastalang.runtime.scheduler.state import BranchState, Filled, Stage, WithTags
 from pastalang.runtime.scheduler.transcript import Author, Field, Thread, Threads
+from pastalang.runtime.scheduler.visibility import join, skip_to, start_branch
 
 _CLOSING = {AutoPolicy.PASTA: "</async>", AutoPolicy.APAR: ""}
 

@@ -11,8 +11,7 @@ from pydantic import BaseModel, create_model, field_validator, model_validator
 
 import pastalang
 from pastalang import BadInputs, Done, Engine, FieldAgain, FieldStarted, Invalid, Mode, Result, RunError, Sampling
-from pastalang.runtime.repair.review import Review
-from pastalang.runtime.repair.targets import MAX_REASON, MAX_VALUE, repair_text
+from pastalang.runtime.repair.review import MAX_REASON, MAX_VALUE, Review, repair_text
 from pastalang.runtime.scheduler.state import Again
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model

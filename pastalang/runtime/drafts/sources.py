@@ -1,8 +1,9 @@
-"""Probes as a source of guesses: what the logits of prompt tokens or of the mask token predicted, and how far it can be
-trusted.
+"""What guesses are made of: texts that a branch sees, values that fields held before, and predictions of probes.
 
-step 1     … a │ t1 t2 t3         draws b from the logits of a; t1, t2, t3 predict c, d, e
-step 2     … a b │ c d e │ t1 …   b draws c? then c draws d? …
+Prompt tokens and the mask token predict the tokens that follow the next one:
+
+    step 1     … a │ t1 t2 t3         draws b from the logits of a; t1, t2, t3 predict c, d, e
+    step 2     … a b │ c d e │ t1 …   b draws c? then c draws d? …
 
 Where tokens are sampled, predictions are sampled too, with the random key of the draw that they are a guess of. So the
 two nearly always agree if the distributions do.
@@ -11,19 +12,173 @@ two nearly always agree if the distributions do.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 
+from pastalang.runtime.constraints.vocabulary import Vocabulary
 from pastalang.runtime.drafts.budget import NO_PROBES, Probing
 from pastalang.runtime.models.probe_tokens import BUCKETS, EDGES, ProbeTokens
 from pastalang.runtime.sampling.sampler import waiting_times
 from pastalang.runtime.scheduler.draft_tree import DraftTree
 from pastalang.runtime.scheduler.sample_request import draw_key, sampling_of
-from pastalang.runtime.scheduler.state import BranchState
+from pastalang.runtime.scheduler.state import BranchState, RequestState, Seen
+from pastalang.runtime.scheduler.transcript import Field, Written, WrittenField, WrittenLoop
+
+LONGEST = 4  # tokens of a match that are compared
+_LOOKED_AT = 16  # places of a token that are compared, the last ones first
+_MATCHES = 2  # that go on differently
+
+
+class Match(NamedTuple):
+    """`length` tokens stand there, and `following` after them."""
+
+    length: int
+    following: Sequence[int]
+
+
+class Texts:
+    """An index of the tokens of every branch that is looked at."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._words = _words(vocabulary)
+        self._places: WeakKeyDictionary[BranchState, _Places] = WeakKeyDictionary()
+
+    def matches(self, branch: BranchState, value: Sequence[int], depth: int) -> list[Match]:
+        """The longest matches that go on differently, with up to `depth` tokens that follow.
+
+        Of matches that are equally long, the last one: documents stand at the end of a prompt.
+        """
+        words = [self._words[token] for token in value[-LONGEST:]]
+        if not any(word >= 0 for word in words):
+            return []
+        best: dict[int, Match] = {}  # by the word that follows
+        for match in self._all(branch, words, depth):
+            known = best.get(word := self._words[match.following[0]])
+            if known is None or known.length < match.length:
+                best[word] = match
+        return sorted(best.values(), key=lambda match: -match.length)[:_MATCHES]
+
+    def _all(self, branch: BranchState, value: Sequence[int], depth: int) -> Iterator[Match]:
+        sequence = branch.sequence
+        for seen in (Seen(branch, len(sequence.tokens) - 1), *reversed(sequence.view)):
+            tokens = seen.branch.sequence.tokens
+            for place in self._places_in(seen, value[-1]):
+                length = 1
+                while (
+                    length < len(value)
+                    and length <= place
+                    and self._words[tokens[place - length]] == value[-1 - length]
+                ):
+                    length += 1
+                if any(word >= 0 for word in value[len(value) - length :]):
+                    yield Match(length, tokens[place + 1 : min(seen.length, place + 1 + depth)])
+
+    def _places_in(self, seen: Seen, word: int) -> Iterator[int]:
+        """Where a word stands in the tokens seen of a branch, the last place first; a token has to follow."""
+        places = self._places.get(seen.branch)
+        if places is None:
+            places = self._places[seen.branch] = _Places()
+        places.read(seen.branch.sequence.tokens, self._words)
+        looked_at = 0
+        for place in reversed(places.of.get(word, ())):
+            if place < seen.length - 1:
+                yield place
+                looked_at += 1
+                if looked_at == _LOOKED_AT:
+                    return
+
+
+class _Places:
+    """Where each word stands in the tokens of a branch, as far as they have been read."""
+
+    def __init__(self) -> None:
+        self.of: defaultdict[int, list[int]] = defaultdict(list)
+        self._read = 0
+
+    def read(self, tokens: Sequence[int], words: Sequence[int]) -> None:
+        for place in range(self._read, len(tokens)):
+            self.of[words[tokens[place]]].append(place)
+        self._read = len(tokens)
+
+
+def _words(vocabulary: Vocabulary) -> list[int]:
+    """A number for each token: the same with and without a space before it. Below 0 for tokens without a letter or
+    digit, whose matches say little."""
+    numbers: dict[bytes, int] = {}
+    words = []
+    for token, text in enumerate(vocabulary.spelling):
+        bare = (text or b"").lstrip(b" ")
+        is_word = any(byte >= 128 or chr(byte).isalnum() for byte in bare)
+        words.append(numbers.setdefault(bare, token) if is_word else -1 - token)
+    return words
+
+
+END = -1  # instead of a token: the value ended
+_LONGEST = 8  # tokens of a value that are remembered
+_BEGINNINGS = 10_000  # of values that are remembered, those that were met last
+_DOUBT, _MEMORY = 1, 64  # what was never seen counts like so many values; what was seen, like so many at most
+
+
+class Values:
+    """Fields are known by their path, whatever program they stand in: a wrong guess costs time and nothing else."""
+
+    def __init__(self) -> None:
+        self._next: OrderedDict[tuple[str, tuple[int, ...]], Counter[int]] = OrderedDict()
+        self._closings: dict[str, int] = {}
+
+    def note(self, request: RequestState) -> None:
+        """Remember the values of a request that is over."""
+        for branch in request.live:
+            for field in _fields(branch.written):
+                if field.is_done and field.decoding.tokens:
+                    self._note(field)
+
+    def after(self, path: str, beginning: Sequence[int]) -> list[tuple[int, float]]:
+        """What may follow the first tokens of a value, with its chance: tokens or `END`, the likeliest first."""
+        counts = self._next.get((path, tuple(beginning)))
+        if counts is None:
+            return []
+        total = counts.total() + _DOUBT
+        return [(token, count / total) for token, count in counts.most_common(3)]
+
+    def closing(self, path: str) -> int | None:
+        """The token that ends a value of the field, or of any field if this one has not been seen."""
+        return self._closings.get(path, self._closings.get(""))
+
+    def _note(self, field: Field) -> None:
+        decoding = field.decoding
+        tokens = decoding.tokens[:-1] if decoding.dropped else decoding.tokens
+        for place, token in enumerate((*tokens, END)[:_LONGEST]):
+            self._count((field.path, tuple(tokens[:place])), token)
+        if not field.truncated and not decoding.dropped and len(tokens) > 1:
+            if len(self._closings) > _BEGINNINGS:
+                self._closings.clear()
+            self._closings[field.path] = self._closings[""] = tokens[-1]
+
+    def _count(self, beginning: tuple[str, tuple[int, ...]], token: int) -> None:
+        counts = self._next.setdefault(beginning, Counter())
+        counts[token] += 1
+        if counts.total() > _MEMORY:
+            for one in list(counts):
+                counts[one] //= 2
+            self._next[beginning] = +counts
+        self._next.move_to_end(beginning)
+        if len(self._next) > _BEGINNINGS:
+            self._next.popitem(last=False)
+
+
+def _fields(written: Sequence[Written]) -> Iterator[Field]:
+    for one in written:
+        if isinstance(one, WrittenField):
+            yield one.field
+        elif isinstance(one, WrittenLoop):
+            for item in one.items:
+                yield from _fields(item)
+
 
 PREDICTED: Final = 400  # the first kind of guesses that were predicted
 LIKELIEST = 8  # tokens that are considered at each distance

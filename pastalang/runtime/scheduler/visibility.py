@@ -1,7 +1,11 @@
-"""Starts and joins: what a new branch sees, what a joining branch waits for, and what it sees afterwards."""
+"""What a branch sees: when it starts, after a join, among values in lock-step, and as the cells on the path of a token.
+
+The values that a value in lock-step sees are fixed once all of them have begun.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from pastalang.plan.branches import ROOT, BranchId, Instance
@@ -9,8 +13,8 @@ from pastalang.plan.positions import after_join
 from pastalang.plan.run_log import Skipped, Started, Waited
 from pastalang.runtime.events import Joined
 from pastalang.runtime.scheduler.again import note_joined
-from pastalang.runtime.scheduler.lockstep import highest_seen
-from pastalang.runtime.scheduler.state import BranchState, RequestState, Seen, Stage, view_from
+from pastalang.runtime.scheduler.state import BranchState, RequestState, Seen, Source, Stage, view_from
+from pastalang.runtime.step import CellId
 from pastalang.values.paths import place_of
 
 
@@ -106,3 +110,80 @@ def _will_be_seen(branch: BranchState) -> bool:
     if branch.request.tokens.joiners[branch.spec.id]:
         return True
     return branch.stage is Stage.JOINING and branch.cursor.may_draw
+
+
+def values_before(branch: BranchState) -> list[BranchState | None]:
+    """The earlier values of the branch's group, the nearest first. None stands for a value that has not begun."""
+    assert branch.spec.lockstep is not None
+    sequence = branch.sequence
+    if sequence.values_before is not None:
+        return list(sequence.values_before)
+    found = [value for index, value in _values(branch) if index < branch.spec.lockstep.index][::-1]
+    begun = [value for value in found if value is not None]
+    if len(begun) == len(found):
+        sequence.values_before = begun
+    return found
+
+
+def values_after(branch: BranchState) -> list[BranchState | None]:
+    """The later values of the branch's group. None stands for a value that has not begun."""
+    assert branch.spec.lockstep is not None
+    return [value for index, value in _values(branch) if index > branch.spec.lockstep.index]
+
+
+def _values(branch: BranchState) -> Iterator[tuple[int, BranchState | None]]:
+    """All values of the branch's group, each with its index."""
+    assert branch.spec.lockstep is not None
+    for member in branch.request.tokens.lockstep_groups[branch.spec.lockstep.group]:
+        assert member.lockstep is not None
+        instances = branch.request.live.instances(member.id, branch.items)
+        yield member.lockstep.index, instances[0] if instances else None
+
+
+def highest_seen(branch: BranchState) -> int:
+    """The highest position that a branch has or sees, including the tokens it sees in lock-step."""
+    sequence = branch.sequence
+    if branch.spec.lockstep is None:
+        return sequence.highest
+    values = (value.sequence for value in values_before(branch) if value is not None)
+    levels = ((value, min(len(value.tokens), len(sequence.tokens))) for value in values)
+    return max([sequence.highest, *(value.positions[count - 1] for value, count in levels if count)])
+
+
+def cells_of_path(source: Source) -> tuple[CellId, ...]:
+    """The cells that a token sees, its own last. All of them have been fed.
+
+    The order is the one in which they came to be seen, which layers with a window count by: where the branch began,
+    then for each token the branches joined before it, the same token of earlier values in lock-step, and itself.
+    """
+    path = _Path()
+    path.add(source)
+    return tuple(path.cells)
+
+
+class _Path:
+    def __init__(self) -> None:
+        self.cells: dict[CellId, None] = {}
+        self._known: dict[BranchState, int] = {}  # how many tokens of a branch have been added
+
+    def add(self, source: Source) -> None:
+        branch, count = source.branch, source.index + 1
+        known = self._known.get(branch, 0)
+        if count <= known:
+            return
+        sequence, cells = branch.sequence, branch.memory.cells
+        if known == 0 and sequence.source is not None:
+            self.add(sequence.source)
+        self._known[branch] = count
+        for index in range(known, count):
+            for one in sequence.joins.get(index, ()):
+                if one.last is not None:
+                    self.add(one.last)
+            self._add_level(branch, index)
+            self.cells[cells[index]] = None
+
+    def _add_level(self, branch: BranchState, index: int) -> None:
+        if branch.spec.lockstep is not None:
+            for value in reversed(values_before(branch)):
+                if value is not None and index < len(value.sequence.tokens):
+                    self.cells[value.memory.cells[index]] = None
