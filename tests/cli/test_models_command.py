@@ -49,6 +49,7 @@ def test_the_models_of_this_machine_are_listed() -> None:
         ),
         "                 + adapter apar, --adapter apar",
         "                 + adapter extract, which is used unless --adapter names another",
+        "                 + adapter pasta, --adapter pasta",
         "  Acme/Small-1B  in the cache of the hub; LlamaForCausalLM, 0.02 GB",
         "",
         (
