@@ -74,7 +74,7 @@ def estimate(engine: Engine, task: Task, documents: Iterable[Document], *, in_fl
     count, sample = drawn_from(documents, _MEASURED)
     lengths = sorted(_tokens(engine, task, document) for document in sample)
     chosen = sample[:CALIBRATION]
-    seconds, found = _decoded(engine, task, chosen, in_flight)
+    rate, found = _decoded(engine, task, chosen, in_flight)
     usages = [one.usage for one in found if one.run is not None]
     cache: Any = getattr(engine.model, "kv_cache", None)
     return Estimate(
@@ -87,7 +87,7 @@ def estimate(engine: Engine, task: Task, documents: Iterable[Document], *, in_fl
         cells=round(_mean([usage.peak_cells for usage in usages]) * min(in_flight, max(count, 1))),
         pool=engine.model.cells,
         cache_bytes=cache.bytes if cache is not None else 0,
-        documents_per_second=len(chosen) / seconds if seconds else 0.0,
+        documents_per_second=rate,
         statuses=dict(Counter(one.status for one in found)),
         calibrated=len(chosen),
     )
@@ -96,13 +96,19 @@ def estimate(engine: Engine, task: Task, documents: Iterable[Document], *, in_fl
 def _decoded(
     engine: Engine, task: Task, documents: Sequence[Document], in_flight: int
 ) -> tuple[float, list[Extraction[Any]]]:
-    """The seconds that the documents take once the guides of the program are made, and their extractions."""
+    """The documents per second in the middle of a run, and their extractions: the guides of the program are made and
+    what all prompts share is kept, but no document has been read before."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)
-        list(extractions_of(engine, task, documents[:1], in_flight=1))
+        engine.loop.forget_prompts()
+        first = [one for _, one in extractions_of(engine, task, documents[:1], in_flight=1)]
+        others = documents[1:]
+        if not others:
+            engine.loop.forget_prompts()
         began = time.perf_counter()
-        found = [one for _, one in extractions_of(engine, task, documents, in_flight=in_flight)]
-        return time.perf_counter() - began, found
+        found = [one for _, one in extractions_of(engine, task, others or documents, in_flight=in_flight)]
+        rate = len(found) / max(time.perf_counter() - began, 1e-9)
+        return rate, [*first, *found] if others else found
 
 
 def _tokens(engine: Engine, task: Task, document: Document) -> int:
@@ -160,7 +166,7 @@ def tune(load: Callable[[int], Engine], task: Task, documents: Sequence[Document
         rates: dict[int, float] = {}
         began = time.perf_counter()
         for count in _tried(rates):
-            rates[count] = _rate(engine, task, documents, in_flight=count)
+            rates[count], _ = _decoded(engine, task, documents, count)
             if time.perf_counter() - began > _BUDGET:
                 break
     return Tuning(_best(rates), engine.model.cells, tuple(sorted(rates.items())))
@@ -182,14 +188,6 @@ def _tried(rates: dict[int, float]) -> Iterator[int]:
 def _best(rates: dict[int, float]) -> int:
     """The fastest number. One further from the usual one has to be faster by enough to be no chance."""
     return max(rates, key=lambda count: rates[count] / _BETTER ** (count != IN_FLIGHT))
-
-
-def _rate(engine: Engine, task: Task, documents: Sequence[Document], *, in_flight: int) -> float:
-    """Documents per second."""
-    began = time.perf_counter()
-    for _ in extractions_of(engine, task, documents, in_flight=in_flight):
-        pass
-    return len(documents) / max(time.perf_counter() - began, 1e-9)
 
 
 def _peak_cells(engine: Engine, task: Task, documents: Sequence[Document]) -> int:

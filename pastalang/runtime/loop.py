@@ -61,6 +61,10 @@ class Loop:
 
         self._change(measure)
 
+    def forget_prompts(self) -> None:
+        """What is decoded next reads all of its prompt, as the first time."""
+        self._change(lambda change: self.scheduler.forget_prompts())
+
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
     def submit(self, request: RequestState) -> None:

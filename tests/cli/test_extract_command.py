@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from pastalang.bulk.rows import extractions_of
 from pastalang.bulk.run import Totals
 from pastalang.cli.app import build_app
 from pastalang.cli.extract import BulkProgress, duration
@@ -416,8 +417,16 @@ def test_a_disk_that_is_full_or_read_only_is_reported(model: Path, monkeypatch: 
         assert locked.exit_code == 3 and "other.jsonl.run cannot be written: read-only file system" in locked.stderr
 
 
-def test_a_dry_run_measures_and_writes_nothing(model: Path, here: Path) -> None:
-    before = sorted(here.iterdir())
+def test_a_dry_run_measures_and_writes_nothing(model: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents that are measured several times are read each time, as a run reads them."""
+    before, read = sorted(here.iterdir()), list[Any]()
+
+    def seen(*given: Any, **options: Any) -> Any:
+        for pair in extractions_of(*given, **options):
+            read.append(pair[1].usage)
+            yield pair
+
+    monkeypatch.setattr("pastalang.bulk.estimate.extractions_of", seen)
     result = run(TYPE, "docs.jsonl", "--model", model, "--dry-run", "--price-per-hour", 3)
     assert result.exit_code == 0 and sorted(here.iterdir()) == before
     for line in (
@@ -427,6 +436,7 @@ def test_a_dry_run_measures_and_writes_nothing(model: Path, here: Path) -> None:
         "price",
     ):
         assert line in result.stdout
+    assert len(read) > 18 and not any(usage.reused_tokens > usage.input_tokens - 3 for usage in read[8:]), read
     found = json.loads(run(TYPE, "docs.jsonl", "--model", model, "--dry-run", "--limit", 2, "--json").stdout)
     assert found["documents"] == 2 and found["pool"] == 8192 and found["cache_bytes"] > 0 and "price" not in found
     assert 0 < found["passes"] < found["sequential_passes"] and found["documents_per_second"] > 0

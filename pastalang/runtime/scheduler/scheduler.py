@@ -102,6 +102,11 @@ class Scheduler:
         self._active.clear()
         self._over.clear()
 
+    def forget_prompts(self) -> None:
+        """Drop the kept prompts that no request sees."""
+        while self.prefix.evict(self.memory):
+            pass
+
     @property
     def is_idle(self) -> bool:
         return not self._waiting and not self._active and not self._over
