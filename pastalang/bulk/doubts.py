@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, Final
 from pastalang.plan.branches import Hole
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
+from pastalang.runtime.models.source import KNOWN
 from pastalang.values.describe import counted
 from pastalang.values.lengths import closed_texts
 
@@ -27,7 +27,6 @@ _MOST: Final = 12  # lines
 _REPEATED: Final = re.compile(r"(\S.{1,30}?)\1{3,}|(\S)\2{7,}", re.DOTALL)
 _YEAR: Final = re.compile(r"([0-9]{4})-[0-9]{2}-[0-9]{2}")
 _LATEST, _EARLIEST = 2200, 1000
-_READS: Final = {"pasta-mini": 600, "smollm2": 600}  # tokens of a prompt beyond which a small model overlooks most
 
 
 @dataclass
@@ -51,8 +50,9 @@ class Doubts:
             self.failed[status] += 1
             self.reasons.setdefault(status, row["_error"])
         self.cut.update({_name(one) for one in row.get("_fields", ()) if one.get("truncated")})
-        if "windows" not in meta and meta.get("input_tokens", 0) > _READS.get(meta.get("model", ""), sys.maxsize):
-            self.long[meta["model"]] += 1
+        model = KNOWN.get(meta.get("model", ""))
+        if model is not None and "windows" not in meta and meta.get("input_tokens", 0) > model.reads:
+            self.long[model.name] += 1
         if row.get("value") is None:
             return
         self.rows += 1
@@ -110,8 +110,8 @@ class Doubts:
     def _long(self) -> Iterator[str]:
         for model, count in self.long.items():
             yield (
-                f"{counted(count, 'document')} with more than {_READS[model]:,} tokens, of which {model} overlooks "
-                "much: --window 128 reads them in parts"
+                f"{counted(count, 'document')} with more than {KNOWN[model].reads:,} tokens, of which {model} "
+                "overlooks much: --window 128 reads them in parts"
             )
 
     def _failed(self) -> Iterator[str]:

@@ -17,7 +17,7 @@ import torch
 from pastalang.plan.branches import Mode
 from pastalang.runtime.models.adapters import read_adapter, write_adapter
 from pastalang.runtime.models.loading import default_device, load_tokenizer, load_weights, place_of
-from pastalang.runtime.models.source import ADAPTER_WEIGHTS, HUB_NAMES, fingerprint_of_file
+from pastalang.runtime.models.source import ADAPTER_WEIGHTS, fingerprint_of_file, name_on_hub
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.errors import BadData
 from pastalang.training.run_folder import ReportLine, Step, prepare_folder
@@ -85,7 +85,7 @@ def make_adapter(
     draw = DrawGroup(load_tokenizer(place), titles, longest=sizes.longest)
     identity = {"sizes": str(asdict(replace(sizes, save_every=0))), "start": _name_of(start)}
     cost = _train(weights, draw, out / "training", sizes, log, identity)
-    write_adapter(out, adapter_of(weights, adapter), base=HUB_NAMES.get(model, model))
+    write_adapter(out, adapter_of(weights, adapter), base=name_on_hub(model))
     run = {"command": command, "hours": round(log.hours, 2), **cost, "sizes": asdict(sizes)}
     (out / RUNS).write_text(json.dumps([*_runs_of(start), run], indent=2) + "\n", encoding="utf-8")
     TrainingNote(tuple(Mode), "", "", "", {"string": max(LIMITS)}).write(out)

