@@ -24,6 +24,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from concurrent import futures
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -37,7 +38,6 @@ from pastalang.failures import PastaError
 from pastalang.hosts.branches import Key, Memory, PlanRun
 from pastalang.hosts.checks import check_plan, check_whole, whole_sampling
 from pastalang.hosts.errors import Unsupported
-from pastalang.hosts.many import Window, aoutcomes, outcomes
 from pastalang.hosts.servers import SERVERS, Kind, Server
 from pastalang.hosts.token_run import KnownTokens, TokenRun
 from pastalang.hosts.transport import Transport
@@ -69,7 +69,7 @@ from pastalang.runtime.log import OnRequest, report_outcome
 from pastalang.runtime.long_document import WindowPlan
 from pastalang.runtime.plan_cache import Plans, Runnable
 from pastalang.runtime.repair.validation import Objection, Policy, judge, policy_for
-from pastalang.runtime.request_window import Given, Outcome, aoutcomes_in_turn, as_async, outcomes_in_turn
+from pastalang.runtime.request_window import Given, Outcome, Window, aoutcomes_in_turn, as_async, outcomes_in_turn
 from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage, warn
 from pastalang.runtime.trace import Trace
 from pastalang.runtime.windows import TokenCounter, Windowing
@@ -198,14 +198,14 @@ class RemoteEngine(Asking):
         return_errors: bool = False, **given: Any,
     ) -> Iterator[Result[Any] | PastaError]:  # fmt: skip
         """Run a program on any number of inputs, which are read as they are needed, and yield results in order."""
-        pairs = outcomes(self._window(program, given, inputs, in_flight), iter(inputs))
+        pairs = self._window(program, given, inputs, in_flight).outcomes(iter(inputs))
         return outcomes_in_turn(pairs, return_errors=return_errors)
 
     def map_unordered(
         self, program: Runnable, inputs: Iterable[Given], *, in_flight: int | None = None, **given: Any
     ) -> Iterator[tuple[int, Result[Any] | PastaError]]:
         """`map` in the order in which runs end: yields the 0-based number of the inputs with its result or error."""
-        return outcomes(self._window(program, given, inputs, in_flight, in_order=False), iter(inputs))
+        return self._window(program, given, inputs, in_flight, in_order=False).outcomes(iter(inputs))
 
     def amap(
         self, program: Runnable, inputs: Iterable[Given] | AsyncIterable[Given], *,
@@ -213,7 +213,7 @@ class RemoteEngine(Asking):
     ) -> AsyncGenerator[Result[Any] | PastaError, None]:  # fmt: skip
         """`map` for asyncio."""
         window = self._window(program, given, inputs, in_flight, is_async=True)
-        return aoutcomes_in_turn(aoutcomes(window, as_async(inputs)), return_errors=return_errors)
+        return aoutcomes_in_turn(window.aoutcomes(as_async(inputs)), return_errors=return_errors)
 
     def stream(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Iterator[Event]:
         """Yield events while a program runs; each value arrives whole. The last event is `Done` or `Failed`."""
@@ -256,15 +256,13 @@ class RemoteEngine(Asking):
     def _window(
         self, program: Runnable, given: Mapping[str, Any], inputs: object, in_flight: int | None, *,
         in_order: bool = True, is_async: bool = False,
-    ) -> Window:  # fmt: skip
+    ) -> _Window:  # fmt: skip
         most = self._in_flight if in_flight is None else in_flight
         check_in_flight(most)
         check_many(inputs, can_be_async=is_async)
-        begin: Callable[[Coroutine[Any, Any, Outcome]], object] = (
-            asyncio.ensure_future if is_async else _BACKGROUND.begin
-        )
         call = self._call(program, given)
-        return Window(lambda one: begin(self._outcome(call, one)), most, in_order=in_order)
+        begin: Callable[[Coroutine[Any, Any, Outcome]], Any] = asyncio.ensure_future if is_async else _BACKGROUND.begin
+        return _Window(lambda one: begin(self._outcome(call, one)), most, in_order=in_order)
 
     async def _outcome(self, call: _Call, inputs: Given) -> Outcome:
         """A result, or the error in its place."""
@@ -365,6 +363,31 @@ class RemoteEngine(Asking):
         )  # fmt: skip
         problems = [_problem(one) for one in found.objections]
         return _finished(call, (found.answer,), False, usage, [found.model], problems, found.prompt)
+
+
+class _Window(Window["Future[Outcome] | asyncio.Future[Outcome]"]):
+    """The runs of one call to a server: in the background, or in the caller's event loop."""
+
+    def __init__(self, begin: Callable[[Given], Any], in_flight: int, *, in_order: bool) -> None:
+        super().__init__(in_flight, in_order=in_order)
+        self._begin = begin
+
+    def begin(self, given: Given) -> Any:
+        return self._begin(given)
+
+    def go_on(self, running: Sequence[Any]) -> None:
+        futures.wait(running, return_when=futures.FIRST_COMPLETED)
+
+    def cancel(self, runs: Sequence[Any]) -> None:
+        for one in runs:
+            one.cancel()
+
+    async def ago_on(self, running: Sequence[Any], pull: asyncio.Task[Given] | None) -> None:
+        waited = [*running, *([] if pull is None else [pull])]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+
+    async def acancel(self, runs: Sequence[Any]) -> None:
+        self.cancel(runs)
 
 
 def _warned(event: Event) -> Event:

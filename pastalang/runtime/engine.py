@@ -75,13 +75,10 @@ from pastalang.runtime.repair.validation import Policy, policy_for
 from pastalang.runtime.request_window import (
     Given,
     Inputs,
-    RequestMaker,
     RequestWindow,
     aoutcomes_in_turn,
-    arun_window,
     as_async,
     outcomes_in_turn,
-    run_window,
 )
 from pastalang.runtime.result import Result, warn
 from pastalang.runtime.scheduler.scheduler import ScheduleFilter, Scheduler
@@ -377,9 +374,8 @@ class Engine(Asking):
         batch = list(inputs)
         if seeds is not None:
             check_seeds(seeds, batch, given)
-        maker = self._maker(program, given, check_plan=False, seeds=seeds)
-        pairs = run_window(self.loop, RequestWindow(maker, in_flight=None), iter(batch))
-        found = [outcome for _, outcome in pairs]
+        window = self._window(program, given, None, check_plan=False, seeds=seeds)
+        found = [outcome for _, outcome in window.outcomes(iter(batch))]
         warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
         return found
 
@@ -423,8 +419,8 @@ class Engine(Asking):
         """
         check_in_flight(in_flight)
         check_many(inputs)
-        window = RequestWindow(self._maker(program, given), in_flight)
-        return outcomes_in_turn(run_window(self.loop, window, iter(inputs)), return_errors=return_errors)
+        pairs = self._window(program, given, in_flight).outcomes(iter(inputs))
+        return outcomes_in_turn(pairs, return_errors=return_errors)
 
     def map_unordered(
         self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = IN_FLIGHT, **given: Any
@@ -435,9 +431,7 @@ class Engine(Asking):
         """
         check_in_flight(in_flight)
         check_many(inputs)
-        return run_window(
-            self.loop, RequestWindow(self._maker(program, given), in_flight, in_order=False), iter(inputs)
-        )
+        return self._window(program, given, in_flight, in_order=False).outcomes(iter(inputs))
 
     def amap(
         self, program: Runnable, inputs: Iterable[Given] | AsyncIterable[Given], *, in_flight: int = IN_FLIGHT,
@@ -450,8 +444,8 @@ class Engine(Asking):
         """
         check_in_flight(in_flight)
         check_many(inputs, can_be_async=True)
-        window = RequestWindow(self._maker(program, given), in_flight)
-        return aoutcomes_in_turn(arun_window(self.loop, window, as_async(inputs)), return_errors=return_errors)
+        pairs = self._window(program, given, in_flight).aoutcomes(as_async(inputs))
+        return aoutcomes_in_turn(pairs, return_errors=return_errors)
 
     # ── documents that are longer than the context ──────────────────────────────────────────────────────────
 
@@ -511,10 +505,10 @@ class Engine(Asking):
             self.loop.measure_steps()
         return request
 
-    def _maker(
-        self, program: Runnable, given: Mapping[str, Any], *, check_plan: bool = True,
-        seeds: Sequence[int] | None = None,
-    ) -> RequestMaker:  # fmt: skip
+    def _window(
+        self, program: Runnable, given: Mapping[str, Any], in_flight: int | None, *, in_order: bool = True,
+        check_plan: bool = True, seeds: Sequence[int] | None = None,
+    ) -> RequestWindow:  # fmt: skip
         """`seeds` are those of the requests in the order in which they are made."""
         call, named = self._call(program, given)
         if check_plan:
@@ -526,7 +520,7 @@ class Engine(Asking):
             own = call if left is None else replace(call, options=replace(call.options, seed=next(left)))
             return self._request(own, merged_inputs(inputs, named, call.plan, given), with_events=False)
 
-        return RequestMaker(make, self.loop.submit, self.outcome_of)
+        return RequestWindow(self.loop, make, self.outcome_of, in_flight, in_order=in_order)
 
     def outcome_of(self, request: RequestState) -> Result | PastaError:
         """The result of a request that is over, or its error."""

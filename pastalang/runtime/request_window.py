@@ -1,12 +1,14 @@
 """Runs a program on any number of inputs, in bounded memory.
 
-`RequestWindow` is what bounds it. A request takes a place in the window until its outcome has been handed out, so the
-requests in flight, and the outcomes that wait for an earlier and slower one, are never more than its size.
+`Window` is what bounds it. A run takes a place in the window until its outcome has been handed out, so the runs in
+flight, and the outcomes that wait for an earlier and slower one, are never more than its size. Inputs are read where
+they are asked for: in the thread of the caller, or in the caller's event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -16,11 +18,11 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from contextlib import aclosing, closing, suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from pastalang.failures import PastaError
 from pastalang.program.types import OnTruncated
@@ -35,135 +37,188 @@ Inputs: TypeAlias = Mapping[str, Any]
 Given: TypeAlias = "Inputs | PastaError"
 Outcome: TypeAlias = "Result[Any] | PastaError"
 
-_WAITING: Final = 4  # the outcomes that may wait for an earlier one, for each request in flight
+_WAITING: Final = 4  # the outcomes that may wait for an earlier one, for each run in flight
 
 
-@dataclass(frozen=True, slots=True)
-class RequestMaker:
-    """How a window makes a request of inputs, submits it, and reads its outcome."""
+class Run(Protocol):
+    """What became of one set of inputs, as soon as it is done."""
 
-    make: Callable[[Inputs], RequestState]  # raises `PastaError`
-    submit: Callable[[RequestState], None]
-    outcome: Callable[[RequestState], Outcome]
+    def done(self) -> bool: ...
+
+    def result(self) -> Outcome: ...
 
 
-class RequestWindow:
-    """The requests of one call: `in_flight` run at the same time; None runs all of them."""
+R = TypeVar("R", bound=Run)
 
-    def __init__(self, maker: RequestMaker, in_flight: int | None, *, in_order: bool = True) -> None:
-        self._maker = maker
+
+class Window(ABC, Generic[R]):
+    """The runs of one call by the number of their inputs: `in_flight` at the same time, or all of them, and the
+    outcomes that are not handed out yet."""
+
+    def __init__(self, in_flight: int | None, *, in_order: bool = True) -> None:
         self._in_flight = in_flight
         self._in_order = in_order
-        self._running: dict[int, RequestState] = {}  # by the number of the inputs
-        self._ended: dict[int, Outcome] = {}  # not handed out yet
-        self._added = self._taken = 0
+        self._begun: dict[int, R] = {}
+        self._count = 0
 
-    @property
-    def has_room(self) -> bool:
-        if self._in_flight is None:
-            return True
-        is_ahead = len(self._running) + len(self._ended) >= self._in_flight * (1 + _WAITING)
-        return len(self._running) < self._in_flight and not is_ahead
+    @abstractmethod
+    def begin(self, given: Given) -> R: ...
 
-    @property
-    def running(self) -> tuple[RequestState, ...]:
-        return tuple(self._running.values())
+    @abstractmethod
+    def go_on(self, running: Sequence[R]) -> None:
+        """Until one of them may have ended."""
 
-    @property
-    def oldest(self) -> RequestState | None:
-        """The request to go on with; None if all have ended."""
-        return next(iter(self._running.values()), None)
+    @abstractmethod
+    def cancel(self, runs: Sequence[R]) -> None: ...
 
-    def add(self, inputs: Inputs | PastaError) -> None:
-        """Begin a request. Inputs that are wrong have their error as outcome."""
-        number, self._added = self._added, self._added + 1
+    @abstractmethod
+    async def ago_on(self, running: Sequence[R], pull: asyncio.Task[Given] | None) -> None:
+        """Until one of them may have ended, or perhaps the next inputs are there."""
+
+    @abstractmethod
+    async def acancel(self, runs: Sequence[R]) -> None: ...
+
+    def outcomes(self, source: Iterator[Given]) -> Generator[tuple[int, Outcome], None, None]:
+        """The outcomes with the numbers of their inputs. Closing it cancels what is in flight."""
+        ended: Exception | None = None
         try:
-            if isinstance(inputs, PastaError):
-                raise inputs
-            request = self._maker.make(inputs)
-        except PastaError as problem:
-            self._ended[number] = problem
-            return
-        except Exception as problem:  # a tokenizer or a mistake of ours: other requests go on anyway
-            self._ended[number] = RunError(f"internal error: {type(problem).__name__}: {problem}")
-            return
-        self._running[number] = request
-        self._maker.submit(request)
+            while True:
+                while ended is None and self._has_room:
+                    try:
+                        given = next(source)
+                    except Exception as problem:
+                        ended = problem
+                    else:
+                        self.add(given)
+                yield from self._take()
+                if running := self._running:
+                    self.go_on(running)
+                elif ended is not None:
+                    break
+            yield from self._take()
+        finally:
+            self.cancel(self._running)
+        if not isinstance(ended, StopIteration):
+            raise ended
 
-    def fill(self, source: Iterator[Given]) -> Exception | None:
-        """Add inputs while there is room. Returns what the source raised, `StopIteration` at its end."""
-        while self.has_room:
-            try:
-                inputs = next(source)
-            except Exception as end:
-                return end
-            self.add(inputs)
-        return None
-
-    def take(self) -> Iterator[tuple[int, Outcome]]:
-        """The outcomes that can be handed out, with the numbers of their inputs."""
-        for number, request in list(self._running.items()):
-            if request.is_over:
-                del self._running[number]
-                self._ended[number] = self._maker.outcome(request)
-        while self._ended and (not self._in_order or self._taken in self._ended):
-            number = self._taken if self._in_order else next(iter(self._ended))
-            self._taken += 1
-            yield number, self._ended.pop(number)
-
-
-def run_window(
-    loop: Loop, window: RequestWindow, source: Iterator[Given]
-) -> Generator[tuple[int, Outcome], None, None]:
-    ended: Exception | None = None
-    try:
-        while True:
-            ended = ended or window.fill(source)
-            yield from window.take()
-            if (request := window.oldest) is not None:
-                loop.step_for(request)
-            elif ended is not None:
-                break
-    finally:
-        loop.cancel(window.running)
-    if not isinstance(ended, StopIteration):
-        raise ended
-
-
-async def arun_window(
-    loop: Loop, window: RequestWindow, source: AsyncIterator[Given]
-) -> AsyncGenerator[tuple[int, Outcome], None]:
-    ended: Exception | None = None
-    pull: asyncio.Task[Given] | None = None
-    try:
-        while True:
-            if ended is None and pull is None and window.has_room:
-                pull = asyncio.create_task(_next_of(source))
-                await asyncio.sleep(0)  # inputs that are there already are taken without a step between them
-            if pull is not None and (pull.done() or window.oldest is None):
-                try:
-                    inputs = await pull
-                except Exception as problem:
-                    ended = problem
-                else:
-                    await in_thread(partial(window.add, inputs))
-                pull = None
-                continue
-            for pair in window.take():
+    async def aoutcomes(self, source: AsyncIterator[Given]) -> AsyncGenerator[tuple[int, Outcome], None]:
+        """`outcomes` for asyncio: what is in flight goes on while the next inputs are awaited."""
+        ended: Exception | None = None
+        pull: asyncio.Task[Given] | None = None
+        try:
+            while True:
+                if ended is None and pull is None and self._has_room:
+                    pull = asyncio.create_task(_next_of(source))
+                    await asyncio.sleep(0)  # inputs that are there already are taken before anything goes on
+                if pull is not None and (pull.done() or not self._begun):
+                    try:
+                        given = await pull
+                    except Exception as problem:
+                        ended = problem
+                    else:
+                        await self.aadd(given)
+                    pull = None
+                    continue
+                for pair in self._take():
+                    yield pair
+                if running := self._running:
+                    await self.ago_on(running, pull)
+                elif ended is not None:
+                    break
+            for pair in self._take():
                 yield pair
-            if (request := window.oldest) is not None:
-                await loop.astep_for(request)
-            elif ended is not None:
-                break
-    finally:
-        if pull is not None:
-            pull.cancel()
-        await loop.acancel(window.running)
-        if pull is not None:
-            with suppress(asyncio.CancelledError, Exception):
-                await pull
-    if not isinstance(ended, StopAsyncIteration):
-        raise ended
+        finally:
+            if pull is not None:
+                pull.cancel()
+            await self.acancel(self._running)
+            if pull is not None:
+                with suppress(asyncio.CancelledError, Exception):
+                    await pull
+        if not isinstance(ended, StopAsyncIteration):
+            raise ended
+
+    def add(self, given: Given) -> None:
+        self._begun[self._count] = self.begin(given)
+        self._count += 1
+
+    async def aadd(self, given: Given) -> None:
+        self.add(given)
+
+    @property
+    def _running(self) -> list[R]:
+        return [one for one in self._begun.values() if not one.done()]
+
+    @property
+    def _has_room(self) -> bool:
+        most = self._in_flight
+        return most is None or (len(self._running) < most and len(self._begun) < most * (1 + _WAITING))
+
+    def _take(self) -> Iterator[tuple[int, Outcome]]:
+        for number, is_done in [(number, one.done()) for number, one in self._begun.items()]:
+            if is_done:
+                yield number, self._begun.pop(number).result()
+            elif self._in_order:
+                return
+
+
+class RequestRun:
+    """A request, or what came of it: a request that is over is read at once, and its memory is free."""
+
+    def __init__(self, found: RequestState | Outcome, read: Callable[[RequestState], Outcome]) -> None:
+        self._found, self._read = found, read
+
+    def done(self) -> bool:
+        if isinstance(self._found, RequestState) and self._found.is_over:
+            self._found = self._read(self._found)
+        return not isinstance(self._found, RequestState)
+
+    def result(self) -> Outcome:
+        assert not isinstance(self._found, RequestState)
+        return self._found
+
+    @property
+    def request(self) -> RequestState:
+        assert isinstance(self._found, RequestState)
+        return self._found
+
+
+class RequestWindow(Window[RequestRun]):
+    """The requests of one call to an engine, whose `loop` steps all of them. `make` raises `PastaError`."""
+
+    def __init__(
+        self, loop: Loop, make: Callable[[Inputs], RequestState], read: Callable[[RequestState], Outcome],
+        in_flight: int | None, *, in_order: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(in_flight, in_order=in_order)
+        self._loop, self._make, self._read = loop, make, read
+
+    def begin(self, given: Given) -> RequestRun:
+        """Inputs that are wrong have their error as outcome."""
+        try:
+            if isinstance(given, PastaError):
+                raise given
+            request = self._make(given)
+        except PastaError as problem:
+            return RequestRun(problem, self._read)
+        except Exception as problem:  # a tokenizer or a mistake of ours: other requests go on anyway
+            return RequestRun(RunError(f"internal error: {type(problem).__name__}: {problem}"), self._read)
+        self._loop.submit(request)
+        return RequestRun(request, self._read)
+
+    def go_on(self, running: Sequence[RequestRun]) -> None:
+        self._loop.step_for(running[0].request)
+
+    def cancel(self, runs: Sequence[RequestRun]) -> None:
+        self._loop.cancel([one.request for one in runs])
+
+    async def aadd(self, given: Given) -> None:
+        await in_thread(partial(self.add, given))
+
+    async def ago_on(self, running: Sequence[RequestRun], pull: asyncio.Task[Given] | None) -> None:
+        await self._loop.astep_for(running[0].request)
+
+    async def acancel(self, runs: Sequence[RequestRun]) -> None:
+        await self._loop.acancel([one.request for one in runs])
 
 
 def outcomes_in_turn(pairs: Generator[tuple[int, Outcome], None, None], *, return_errors: bool) -> Iterator[Outcome]:

@@ -197,6 +197,7 @@ class Scheduler:
         """Give back what nothing can see any more."""
         self.drafting.end(() if self._step is None else self._step.drafts)
         self._step = None
+        self._rows.clear()
         for request in list(self._active):
             if request.is_waiting:
                 release_dead(request, self.memory)
