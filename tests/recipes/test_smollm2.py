@@ -14,6 +14,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer
 
+from benchmarks import attributes
 from pastalang import Engine
 from pastalang.plan.branches import Mode
 from pastalang.runtime.models.adapters import merge_adapter, read_adapter
@@ -188,6 +189,18 @@ def test_the_command_makes_an_adapter(base: str, tmp_path: Path, monkeypatch: py
     )
     monkeypatch.setattr(sys, "argv", ["smollm2", *words, "--start", str(tmp_path)])
     assert command.main() == 1
+
+
+def test_a_model_is_scored_as_it_comes_in_every_mode(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--ae-110k", str(oa_mine(tmp_path / "train.jsonl")), "--model", base, "--adapter", "none"]
+    monkeypatch.setattr(sys, "argv", ["attributes", *words, "--documents", "3", "--dtype", "float32"])
+    assert attributes.main() == 0
+    said = capsys.readouterr()
+    rows = [line.split(" | ") for line in said.out.splitlines() if line.startswith("| none, ")]
+    assert [row[0] for row in rows] == [f"| none, {mode.value}" for mode in Mode] and {row[1] for row in rows} == {"3"}
+    assert float(rows[0][5]) < float(rows[-1][5]) and "lockstep - strict" in said.err, "one after another takes longer"
 
 
 def test_scores_are_of_titles_and_documents_that_no_training_has_seen(
