@@ -397,13 +397,24 @@ def _parsed(number: int, line: bytes) -> Any:
     """The JSON value of a line, or why it has none."""
     text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
     try:
-        return json.loads(text.decode("utf-8"))
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_object)
     except UnicodeDecodeError as problem:
         return BadDocument(f"it is not UTF-8 text (byte {text[problem.start]:#04x})")
     except json.JSONDecodeError as problem:
         return BadDocument(f"it is not JSON: {problem.msg[:1].lower()}{problem.msg[1:]} (column {problem.colno})")
+    except BadDocument as problem:
+        return problem
     except (ValueError, RecursionError):
         return BadDocument("it is not JSON: its brackets nest too deeply, or a number has too many digits")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadDocument(f"the key `{twice}` stands twice in one object")
+    return found
 
 
 def _lines(stream: IO[bytes]) -> Iterator[Line]:

@@ -228,7 +228,8 @@ def _text(column: str, value: object) -> str:
         except UnicodeDecodeError:
             raise BadDocument(f"`{column}` is not UTF-8 text") from None
     if not isinstance(value, str):
-        raise BadDocument(f"`{column}` is not a text, but {value!r:.40}")
+        shown = str(value).lower() if isinstance(value, bool) else f"{value!r:.40}"
+        raise BadDocument(f"`{column}` is not a text, but {shown}")
     try:
         value.encode()
     except UnicodeEncodeError as problem:

@@ -594,6 +594,6 @@ def summary_of(totals: Totals, job: Job) -> Mapping[str, Any]:
         "documents_per_second": round(rows / max(totals.seconds, 1e-9), 2),
         "resumed": totals.resumed,
         "in_flight": job.in_flight,
-        "problems": totals.doubts.problems(),
+        "problems": totals.doubts.problems() if totals.rows else ["there are no documents"],
         "doubts": totals.doubts.lines(job.task.plan()),
     }

@@ -325,7 +325,7 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
             totals = _go_through(work, ledger, settings)
             summary |= {"output": str(out), **summary_of(totals, work.job), "dtype": work.load.dtype}
             summary |= {} if work.load.advice is None else {"note": work.load.advice}
-            if summary["doubts"] or job.origin.model in NAMES:
+            if summary["doubts"] or (summary["rows"] and job.origin.model in NAMES):
                 summary["next"] = _how_to_try(settings, job.origin.model)
         if settings.compare is not None:
             summary["comparison"] = found = _compared(work, settings)

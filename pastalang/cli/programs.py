@@ -78,13 +78,19 @@ def check_command(settings: CheckSettings) -> None:
         return
     if not settings.files:
         raise Refused("pasta check needs at least one file or folder", EXIT_USAGE)
-    programs = list(read_all(settings.files))
-    if not programs:
-        raise Refused(f"there are no programs in {', '.join(map(str, settings.files))}", EXIT_USAGE)
+    programs = _programs(settings.files)
     tokenizer = None if settings.model is None else _tokenizer_of(settings.model)
     found = list(dict.fromkeys(finding for program in programs for finding in _findings(program, tokenizer)))
     _print(found, len(programs), settings.format)
     raise typer.Exit(_exit_code(programs, found, strict=settings.strict))
+
+
+def _programs(files: list[Path]) -> list[ProgramFile]:
+    """Raises `Refused` if there are none."""
+    found = list(read_all(files))
+    if not found:
+        raise Refused(f"there are no programs in {', '.join(map(str, files))}", EXIT_USAGE)
+    return found
 
 
 def _tokenizer_of(model: str) -> object:
@@ -158,7 +164,7 @@ class FmtSettings:
 def fmt_command(settings: FmtSettings) -> None:
     if not settings.files:
         raise Refused("pasta fmt needs at least one file or folder", EXIT_USAGE)
-    outcomes = [_format(program) for program in read_all(settings.files)]
+    outcomes = [_format(program) for program in _programs(settings.files)]
     problems = [diagnostic for outcome in outcomes for diagnostic in outcome.diagnostics]
     if problems:
         echo_error(coloured(render_text(problems), sys.stderr), end="")

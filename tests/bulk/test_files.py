@@ -47,6 +47,7 @@ def test_every_bad_line_of_json_has_its_place(tmp_path: Path) -> None:
     lines = [
         b'\xef\xbb\xbf{"id": 1, "text": "a"}', b"not json", b'{"id": 2, "text": "\xff"}', b"", b"[1]", b"null",
         b'"just a text"', b'{"id": [3], "text": "b"}', b"[" * 100_000, b'{"id": "1", "text": "same id"}',
+        b'{"text": "a", "text": "b"}',
         b'{"text": "no id, and the last line has no end"}',
     ]  # fmt: skip
     path = written(tmp_path / "docs.jsonl", b"\n".join(lines))
@@ -60,9 +61,10 @@ def test_every_bad_line_of_json_has_its_place(tmp_path: Path) -> None:
         (None, "docs.jsonl:8: its id, `id`, is a list"),
         (None, "docs.jsonl:9: it is not JSON: its brackets nest too deeply, or a number has too many digits"),
         ("1", "same id"),
+        (None, "docs.jsonl:11: the key `text` stands twice in one object"),
         (None, "no id, and the last line has no end"),
     ]
-    assert open_documents(path, TEXT).count() == 10 and open_documents(path, TEXT).count(4) == 4
+    assert open_documents(path, TEXT).count() == 11 and open_documents(path, TEXT).count(4) == 4
 
 
 def test_a_line_that_is_too_long_is_skipped_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def test_a_folder_stands_for_the_programs_in_it_but_not_for_hidden_ones(folder: 
 
 
 def test_a_folder_without_programs_is_wrong_usage(tmp_path: Path) -> None:
-    assert pasta("check", str(tmp_path)).exit_code == 2
+    assert pasta("check", str(tmp_path)).exit_code == pasta("fmt", str(tmp_path)).exit_code == 2
 
 
 def test_the_standard_input_is_a_program() -> None:

@@ -80,7 +80,7 @@ def test_a_setting_names_the_default(home: Path, monkeypatch: pytest.MonkeyPatch
     (home / "pyproject.toml").write_text('[tool.pastalang]\nmodel = "acme/small"\n', encoding="utf-8")
     assert default_model() == Choice("acme/small", str(home / "pyproject.toml"))
     inner = home / "inner"
-    inner.mkdir()
+    (inner / "weights").mkdir(parents=True)
     (inner / "pasta.toml").write_text('model = "./weights"\n', encoding="utf-8")
     assert default_model(inner) == Choice(str(inner / "weights"), str(inner / "pasta.toml"))
     monkeypatch.setenv("PASTALANG_MODEL", "acme/other")
@@ -90,7 +90,7 @@ def test_a_setting_names_the_default(home: Path, monkeypatch: pytest.MonkeyPatch
     assert [one["name"] for one in found["models"] if one["is_default"]] == ["acme/other"]
 
 
-@pytest.mark.parametrize("text", ["model = 3", "model =", "\xff"])
+@pytest.mark.parametrize("text", ["model = 3", "model =", "\xff", "model = './gone'"])
 def test_a_setting_that_cannot_be_read_is_refused(home: Path, text: str) -> None:
     (home / "pasta.toml").write_text(text, encoding="latin-1")
     with pytest.raises(LoadError, match=r"pasta\.toml"):

@@ -76,19 +76,22 @@ def _setting(file: Path) -> str | None:
     try:
         data = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        reason = "it is not UTF-8 text" if isinstance(problem, UnicodeDecodeError) else str(problem)
         if file.name == "pyproject.toml":
             return None  # other tools complain about it, and it may say nothing of models
-        raise LoadError(f"{file} cannot be read: {problem}") from problem
+        raise LoadError(f"{file} cannot be read: {reason}") from problem
     table = data if file.name == "pasta.toml" else data.get("tool", {}).get("pastalang", {})
     if not isinstance(table, dict):
         return None
     for key in table:
         if key not in _SETTINGS:
-            meant = "did you mean" if did_you_mean(key, _SETTINGS) else "the only one is"
-            raise LoadError(f"{file}: unknown key `{key}`; {meant} `model`")
+            meant = "did you mean `model`?" if did_you_mean(key, _SETTINGS) else "the only one is `model`"
+            raise LoadError(f"{file}: unknown key `{key}`; {meant}")
     model = table.get("model")
     if model is not None and (not isinstance(model, str) or not model):
         raise LoadError(f"`model` in {file} is a folder or a name on the hub, in quotes")
+    if model is not None and model.startswith(".") and not (file.parent / model).exists():
+        raise LoadError(f"{file} names the model {model}, and there is no such folder or file")
     return model
 
 
