@@ -27,8 +27,10 @@ from pastalang.cli.sources import (
     rows_of,
 )
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.failures import PastaError
 from pastalang.plan.branches import Mode, Overrun
 from pastalang.program.program import AutoBody, Program, Template
+from pastalang.runtime.models.source import adapter_folder
 from pastalang.training.settings import Attention, Decay, Form, LogName, Precision, Preference, Settings, TrainingMode
 
 if TYPE_CHECKING:
@@ -78,8 +80,8 @@ _ONLY_FOR = {
     ),
     **dict.fromkeys(
         (
-            "validation", "hold_out", "epochs", "judge_every", "patience", "load_in_4bit", "attention", "workers",
-            "check", "skip_bad",
+            "validation", "hold_out", "epochs", "judge_every", "patience", "adapter", "load_in_4bit", "attention",
+            "workers", "check", "skip_bad",
         ),
         _FINE_TUNED,
     ),
@@ -261,6 +263,10 @@ class TrainSettings:
     lora_targets: Annotated[
         str | None, typer.Option(help="Modules with adapters, such as q_proj,v_proj. Default: all linear layers.")
     ] = None
+    adapter: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Go on from this LoRA adapter, a name or a folder, in place of --lora."),
+    ] = None
     load_in_4bit: Annotated[
         bool,
         typer.Option("--load-in-4bit", help="With --lora: keep the frozen weights in 4 bits (QLoRA)."),
@@ -334,10 +340,22 @@ class TrainSettings:
     def lora_settings(self) -> Lora | None:
         from pastalang.training.model_files import Lora
 
+        if self.adapter is not None:
+            return self._going_on(self.adapter)
         if self.lora is None:
             return None
         names = tuple(name.strip() for name in (self.lora_targets or "").split(",") if name.strip())
         return Lora(self.lora, self.lora_alpha, self.lora_dropout, names, self.load_in_4bit)
+
+    def _going_on(self, adapter: str) -> Lora:
+        from pastalang.training.model_files import Lora
+
+        try:
+            folder = adapter_folder(self.model, adapter)
+            assert folder is not None
+            return Lora.going_on(folder, dropout=self.lora_dropout, is_four_bit=self.load_in_4bit)
+        except PastaError as problem:
+            raise Refused(f"--adapter: {problem}", EXIT_UNREADABLE) from problem
 
     @property
     def repeated(self) -> dict[str, Any]:
@@ -370,14 +388,23 @@ def _check_usage(given: TrainSettings) -> None:
     _refuse_numbers(given.learning_rate, given.epochs)
     if given.steps is not None and given.epochs is not None:
         raise Refused("--steps and --epochs both say how long to train: pass one of them", EXIT_USAGE)
-    if given.lora is None and given.load_in_4bit:
-        raise Refused("--load-in-4bit needs --lora RANK: weights in 4 bits are frozen", EXIT_USAGE)
-    of_lora = (given.lora_alpha is not None, given.lora_dropout, given.lora_targets, given.keep_adapter)
-    if given.lora is None and any(of_lora):
-        raise Refused("--lora-alpha, --lora-dropout, --lora-targets and --keep-adapter need --lora RANK", EXIT_USAGE)
+    _check_lora(given)
     if given.validation is None and not given.hold_out and (given.patience or given.judge_every):
         raise Refused("--patience and --judge-every need --validation, or a --hold-out above 0", EXIT_USAGE)
     refuse_second(given.program, given.data, given.validation)
+
+
+def _check_lora(given: TrainSettings) -> None:
+    of_shape = (given.lora is not None, given.lora_alpha is not None, given.lora_targets)
+    if given.adapter is not None and any(of_shape):
+        raise Refused("--adapter has its rank: leave out --lora, --lora-alpha and --lora-targets", EXIT_USAGE)
+    if given.lora is None and given.adapter is None:
+        if given.load_in_4bit:
+            raise Refused("--load-in-4bit needs --lora RANK: weights in 4 bits are frozen", EXIT_USAGE)
+        if any((*of_shape, given.lora_dropout, given.keep_adapter)):
+            raise Refused(
+                "--lora-alpha, --lora-dropout, --lora-targets and --keep-adapter need --lora RANK", EXIT_USAGE
+            )
 
 
 def _check_method(given: TrainSettings, chosen: Template) -> None:

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from pastalang.runtime.attention.masks import layer_windows
-from pastalang.runtime.models.adapters import sign_adapter
+from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.adapters import Adapter, adapter_for, read_adapter, sign_adapter
 from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.load_errors import as_load_error, quietly
 from pastalang.runtime.models.loading import default_device, place_of
@@ -39,6 +40,16 @@ class Lora:
     dropout: float = 0.0
     targets: tuple[str, ...] = ()
     is_four_bit: bool = False  # the weights that they are added to
+    start: Path | None = None  # an adapter that is gone on from
+
+    @staticmethod
+    def going_on(start: Path, *, dropout: float, is_four_bit: bool) -> Lora:
+        """With the rank, the alpha and the modules of the adapter in a folder. Raises `LoadError`."""
+        adapter = read_adapter(start)
+        ranks = {len(down) for down, _ in adapter.pairs.values()}
+        if len(ranks) != 1 or adapter.by_root:
+            raise LoadError(f"the adapter in {start} cannot be gone on from: its scale is no plain alpha / rank")
+        return Lora(ranks.pop(), adapter.alpha, dropout, tuple(sorted(adapter.pairs)), is_four_bit, start)
 
     def check(self) -> None:
         """Raises `BadData` if a package is missing."""
@@ -98,7 +109,10 @@ class Base:
         else:
             model = model.to(place)
         torch.manual_seed(seed)
-        return model if lora is None else _with_lora(model, lora)
+        if lora is None or lora.start is None:
+            return model if lora is None else _with_lora(model, lora)
+        start = read_adapter(lora.start) if is_four_bit else adapter_for(model, lora.start)
+        return _started(_with_lora(model, lora), start)
 
     def without_weights(self, lora: Lora | None, precision: Precision) -> Any:
         """The model as `load` gives it, with weights of any value."""
@@ -182,6 +196,16 @@ def _with_lora(model: Any, lora: Lora) -> Any:
     except ValueError as problem:  # a name of a module that the model does not have
         reason = next(iter(str(problem).splitlines()), "")
         raise BadData(f"--lora-targets: {reason}") from problem
+
+
+def _started(model: Any, start: Adapter) -> Any:
+    """The model with the pairs of an adapter in place of fresh ones."""
+    modules = dict(model.get_base_model().named_modules())
+    with torch.no_grad():
+        for name, pair in start.pairs.items():
+            for fresh, known in zip((modules[name].lora_A, modules[name].lora_B), pair, strict=True):
+                fresh["default"].weight.copy_(known)
+    return model
 
 
 # ── weights in 4 bits ────────────────────────────────────────────────────────────────────────────────────────

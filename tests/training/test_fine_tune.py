@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import pastalang
 from pastalang import LoadError, Mode
-from pastalang.runtime.models.adapters import merge_adapter
+from pastalang.runtime.models.adapters import merge_adapter, read_adapter
 from pastalang.runtime.models.training_note import FILE, check_mode, read_note
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRows, CheckpointError
@@ -273,4 +273,11 @@ def test_adapters_learn_are_merged_and_kept_and_go_on(model: str, tmp_path: Path
     others = LlamaForCausalLM(base.config).to(torch.float32)
     with pytest.raises(LoadError, match="was trained for other weights"):
         merge_adapter(others, whole.out / "adapter")
+    going_on = Lora.going_on(whole.out / "adapter", dropout=0.0, is_four_bit=False)
+    still = replace(settings, steps=1, learning_rate=1e-9)
+    fine_tune(replace(whole, out=tmp_path / "on", lora=going_on, settings=still), report=silent)
+    before, after = (read_adapter(folder / "adapter").pairs for folder in (whole.out, tmp_path / "on"))
+    assert before.keys() == after.keys() and going_on.rank == 8
+    for name, pair in before.items():
+        assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(pair, after[name], strict=True))
     assert read_note(whole.out / "adapter") == read_note(whole.out)

@@ -102,15 +102,20 @@ def _header(sample: Tensor | None) -> dict[str, str]:
 @torch.no_grad()
 def merge_adapter(model: Any, folder: Path) -> None:
     """Adds the adapter to the weights of the model. Raises `LoadError` if it belongs to others."""
-    adapter = read_adapter(folder)
-    matrices = dict(_matrices(model))
-    _check_shapes(adapter, matrices, folder)
-    if adapter.sample is not None and not is_same_model(adapter.sample, sample_of(model, adapter.pairs)):
-        raise LoadError(f"the adapter in {folder} was trained for other weights than these: load it with its own model")
+    adapter, matrices = adapter_for(model, folder), dict(_matrices(model))
     for name, (down, up) in adapter.pairs.items():
         weight = matrices[name]
         change = adapter.scale(len(down)) * (up.to(weight.device).float() @ down.to(weight.device).float())
         weight.copy_(weight.float() + change)
+
+
+def adapter_for(model: Any, folder: Path) -> Adapter:
+    """Raises `LoadError` if the adapter belongs to other weights than those of the model."""
+    adapter = read_adapter(folder)
+    _check_shapes(adapter, dict(_matrices(model)), folder)
+    if adapter.sample is not None and not is_same_model(adapter.sample, sample_of(model, adapter.pairs)):
+        raise LoadError(f"the adapter in {folder} was trained for other weights than these: load it with its own model")
+    return adapter
 
 
 def sample_of(model: Any, names: Mapping[str, Any]) -> Tensor:
