@@ -13,6 +13,7 @@ from typing import Any, Final
 from pastalang.plan.branches import Hole
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
+from pastalang.runtime.doubtful import UNSURE, is_impossible, repeats, texts_in
 from pastalang.runtime.models.source import KNOWN
 from pastalang.values.describe import counted
 from pastalang.values.lengths import closed_texts
@@ -22,11 +23,7 @@ _OFTEN: Final = 0.1  # the share of rows from which on something is said, once t
 _ALIKE: Final = 0.8  # the share of rows with one value from which on a field is named
 _KEPT: Final = 64  # different values of a field that are counted: one that most rows have is among them
 _CHANCE: Final = 1.25  # a confidence that is lower than so many times that of a blind choice is no better
-_UNSURE: Final = 0.5  # a mean confidence of other values that is lower is named
 _MOST: Final = 12  # lines
-_REPEATED: Final = re.compile(r"(\S.{1,30}?)\1{3,}|(\S)\2{7,}", re.DOTALL)
-_YEAR: Final = re.compile(r"([0-9]{4})-[0-9]{2}-[0-9]{2}")
-_LATEST, _EARLIEST = 2200, 1000
 
 
 @dataclass
@@ -61,10 +58,9 @@ class Doubts:
             seen, spelled = self.values[key], json.dumps(part, ensure_ascii=False, default=str)
             if spelled in seen or len(seen) < _KEPT:
                 seen[spelled] += 1
-            texts = list(_texts(part))
-            self.repeating[key] += any(_REPEATED.search(text) for text in texts)
-            years = (int(found[1]) for text in texts if (found := _YEAR.match(text)))
-            self.undated[key] += any(not _EARLIEST <= year <= _LATEST for year in years)
+            texts = list(texts_in(part))
+            self.repeating[key] += any(map(repeats, texts))
+            self.undated[key] += any(map(is_impossible, texts))
         for one in row.get("_fields", ()):
             self.confidence[_name(one)] += one["confidence"]
             self.confident[_name(one)] += 1
@@ -97,7 +93,7 @@ class Doubts:
                 options, mean = len(closed_texts(hole.type, dict(plan.types))), self.confidence[hole.field] / number
                 if options > 1 and mean < _CHANCE / options and self.rows >= _FEW:
                     yield f"{hole.field}: its mean confidence, {mean:.2f}, is that of a blind choice of {options}"
-                elif options <= 1 and mean < _UNSURE:
+                elif options <= 1 and mean < UNSURE:
                     yield f"{hole.field}: its mean confidence is {mean:.2f}"
 
     def _cut(self) -> Iterator[str]:
@@ -130,15 +126,3 @@ _HOW: Final = {
 def _name(one: Mapping[str, Any]) -> str:
     """The name of a field, the same for all items of a list."""
     return re.sub(r"\[\d+\]", "[]", one["field"])
-
-
-def _texts(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case list():
-            for part in value:
-                yield from _texts(part)
-        case dict():
-            for part in value.values():
-                yield from _texts(part)

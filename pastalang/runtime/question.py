@@ -5,6 +5,7 @@ type ── extraction_program ── Program (once per type) ── engine.run(
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from pastalang.interop import Examples, examples_of, extraction_program
 from pastalang.program.program import Program
 from pastalang.runtime.call import EXTRACT_DEFAULTS, OPTIONS, check_names
+from pastalang.runtime.doubtful import odd_values
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.runtime.result import Extraction, Result
@@ -45,7 +47,13 @@ class Question:
         return self.answered(Extraction.of(result))
 
     def answered(self, found: Extraction[Any]) -> Any:
-        return found if self.options.get("details") else found.value
+        """Without details, nobody would see that the value is doubtful: it is logged."""
+        if self.options.get("details"):
+            return found
+        if doubts := found.doubtful:
+            level = logging.WARNING if any(odd_values(found.fields)) else logging.INFO
+            _LOG.log(level, "the answer is doubtful: %s; `details=True` says more", "; ".join(doubts))
+        return found.value
 
 
 def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
@@ -79,6 +87,7 @@ def question_about(type: Any, given: Mapping[str, Any], *, text: str = "") -> Qu
     return Question(type, program, inputs, run_options, windowing_of(given))
 
 
+_LOG: Final = logging.getLogger("pastalang.answer")
 _RUN_OPTIONS: Final = tuple(name for name in OPTIONS if name in EXTRACT_DEFAULTS)
 _HINT_INSTRUCTIONS: Final = "write `instructions={value}`"
 _HINT_TYPE: Final = "the type of the answer comes first: `extract(Model, text)`"

@@ -17,6 +17,7 @@ from pastalang.failures import PastaError, TruncationWarning
 from pastalang.plan.plan import Plan
 from pastalang.runtime.answer_html import answer_html, sources_html, sources_page
 from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation, field_at, shortened, shown_confidence
+from pastalang.runtime.doubtful import odd_values, unsure_values
 from pastalang.runtime.errors import Problem, RunError, TooLong
 from pastalang.runtime.trace import Trace
 from pastalang.values.describe import counted
@@ -271,6 +272,8 @@ class Extraction(Generic[T_co]):
     error        the exception that ended the document; None if it has a value
     problem      why the status is not "ok", on one line
     fields       every field with its text, confidence and place in the source
+    doubtful     why values may be wrong, a line each: texts that repeat themselves, impossible dates, fields with a
+                 confidence below 0.5
     confidence   that of the least certain field, to be compared with a threshold; 1 if there are no fields, 0 if the
                  document failed
     truncated    whether a limit ended a value
@@ -342,6 +345,10 @@ class Extraction(Generic[T_co]):
     @property
     def truncated(self) -> bool:
         return self.run is not None and self.run.truncated
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        return (*odd_values(self.fields), *unsure_values(self.fields))
 
     @property
     def sources(self) -> dict[str, str]:

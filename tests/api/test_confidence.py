@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 
 import pytest
+from pydantic import BaseModel
 
 import pastalang
 from tests.api.engines import WARM, hashing, json_program, uniform, writing
@@ -92,3 +94,19 @@ def test_a_field_that_is_sure_enough_is_left_alone() -> None:
 def test_a_threshold_is_a_probability(threshold: object) -> None:
     with pytest.raises(pastalang.BadInputs, match="`retry_below` is a probability"):
         uniform().run(json_program("  a: boolean"), retry_below=threshold)  # type: ignore[arg-type]
+
+
+class Diary(BaseModel):
+    day: date
+    note: str
+
+
+def test_an_answer_that_cannot_be_meant_is_logged_unless_its_details_are_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = writing({'"day": ': '"9452-01-01"', '"note": ': '"ha ha ha ha ha ha"'})
+    doubts = ("day: is an impossible date", "note: repeats itself")
+    found = engine.extract(Diary, "ha", details=True)
+    assert found.doubtful == doubts and not caplog.records
+    engine.extract(Diary, "ha")
+    assert caplog.messages == [f"the answer is doubtful: {'; '.join(found.doubtful)}; `details=True` says more"]

@@ -16,7 +16,7 @@ from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.program import types as t
 from pastalang.values.describe import describe
 from pastalang.values.one_hole import QUOTE_TOKENS, limit_without_text, may_be_null
-from pastalang.values.pydantic.scalars import CoreSchema, Refused, Site
+from pastalang.values.pydantic.scalars import CoreSchema, Refused
 
 _KEY: Final = "pastalang"
 _SHARED: Final = ("definitions", "definition-ref")
@@ -101,7 +101,7 @@ class Sequential(Mark):
 # ── for the conversion ───────────────────────────────────────────────────────────────────────────────────
 
 
-def with_marks(type: t.Type, schema: CoreSchema, site: Site, *, is_field: bool) -> t.Type:
+def with_marks(type: t.Type, schema: CoreSchema, *, is_field: bool) -> t.Type:
     """The type with what the annotations of its schema say. `After` and `Sequential` are read with the field."""
     for mark in _marks_of(schema):
         match mark:
@@ -110,7 +110,7 @@ def with_marks(type: t.Type, schema: CoreSchema, site: Site, *, is_field: bool) 
             case Tokens():
                 type = _limited(type, mark)
             case Verbatim():
-                type = _quoted(type, mark, site)
+                type = _quoted(type, mark)
             case _ if not is_field:
                 raise Refused(f"`{mark}` belongs to a field, not to a part of its type")
     return type
@@ -136,16 +136,28 @@ def _limited(type: t.Type, mark: Tokens) -> t.Type:
     return _with_arms(type, limited)
 
 
-def _quoted(type: t.Type, mark: Verbatim, site: Site) -> t.Type:
+def _quoted(type: t.Type, mark: Verbatim) -> t.Type:
     """The type with strings that are quoted from an input. Raises `Refused` if it has none."""
     arms = type.arms if isinstance(type, t.Union) else (type,)
     strings = [arm for arm in arms if isinstance(arm, t.String)]
     if not strings:
         raise Refused(f"`{mark}`: only a string can be quoted, not {describe(type)}")
-    if any(replace(arm, max_tokens=None) != t.String() for arm in strings):
-        site.note("the lengths and the pattern of a quoted string")
+    for arm in strings:
+        if found := [word for word, is_set in _limits_of(arm) if is_set]:
+            raise Refused(
+                f"`{mark}` copies any words of its input, so {found[0]} cannot be enforced: leave out one of the two, "
+                "or check it in a validator, with `repair`"
+            )
     changed = [t.Verbatim(mark.source, arm.max_tokens) if isinstance(arm, t.String) else arm for arm in arms]
     return _with_arms(type, changed)
+
+
+def _limits_of(type: t.String) -> tuple[tuple[str, bool], ...]:
+    return (
+        ("the pattern of the field", type.pattern is not None),
+        (f"the format {type.format}", type.format is not None),
+        ("the length of the field", type.min_chars > 0 or type.max_chars is not None),
+    )
 
 
 def _with_arms(type: t.Type, arms: Sequence[t.Type]) -> t.Type:

@@ -228,7 +228,7 @@ class _Conversion:
 
     def structure(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
         found = self.unmarked(schema, site, path)
-        return with_marks(found, schema, site, is_field=id(schema) in self.of_fields)
+        return with_marks(found, schema, is_field=id(schema) in self.of_fields)
 
     def unmarked(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
         kind = schema["type"]
