@@ -28,13 +28,13 @@ from pastalang.runtime.attention.masks import StepMasks
 from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.models.packed import PACKED_TYPES, PackedLinear, can_pack, compile_kernels
 from pastalang.runtime.models.probe_tokens import ProbeTokens
-from pastalang.runtime.models.quantized import QuantizedLinear
+from pastalang.runtime.models.quantized import MixedLinear, QuantizedLinear
 from pastalang.runtime.step import StepBatch
 
 Product: TypeAlias = Callable[[Tensor], Tensor]
 
 _FILE: Final = "model.safetensors"
-_EMBEDDING, _NORM, _HEAD = "model.embed_tokens", "model.norm", "lm_head"
+EMBEDDING, NORM, HEAD = "model.embed_tokens", "model.norm", "lm_head"
 _PLAIN: Final[Mapping[str, object]] = {
     "architectures": ["LlamaForCausalLM"], "hidden_act": "silu", "attention_bias": False, "mlp_bias": False,
     "pretraining_tp": 1, "quantization_config": None, "auto_map": None, "rope_scaling": None,
@@ -92,8 +92,8 @@ def _shape(config: Mapping[str, Any], rope: Mapping[str, Any]) -> LlamaShape:
 def _tensors(shape: LlamaShape) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The names and shapes of all tensors."""
     hidden, queries, keys = shape.hidden, shape.heads * shape.head, shape.kv_heads * shape.head
-    yield f"{_EMBEDDING}.weight", (shape.vocabulary, hidden)
-    for layer in map(_name_of_layer, range(shape.layers)):
+    yield f"{EMBEDDING}.weight", (shape.vocabulary, hidden)
+    for layer in map(name_of_layer, range(shape.layers)):
         yield f"{layer}.input_layernorm.weight", (hidden,)
         yield f"{layer}.self_attn.q_proj.weight", (queries, hidden)
         yield f"{layer}.self_attn.k_proj.weight", (keys, hidden)
@@ -103,9 +103,9 @@ def _tensors(shape: LlamaShape) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"{layer}.mlp.gate_proj.weight", (shape.inner, hidden)
         yield f"{layer}.mlp.up_proj.weight", (shape.inner, hidden)
         yield f"{layer}.mlp.down_proj.weight", (hidden, shape.inner)
-    yield f"{_NORM}.weight", (hidden,)
+    yield f"{NORM}.weight", (hidden,)
     if not shape.is_tied:
-        yield f"{_HEAD}.weight", (shape.vocabulary, hidden)
+        yield f"{HEAD}.weight", (shape.vocabulary, hidden)
 
 
 class LlamaWeights(nn.Module):
@@ -117,17 +117,21 @@ class LlamaWeights(nn.Module):
         for name, _ in _tensors(shape):
             self._place(name, nn.Parameter(tensors[name], requires_grad=False))
         if shape.is_tied:
-            self._place(f"{_HEAD}.weight", self.get_input_embeddings().weight)
-        self.dtype, self.device = tensors[f"{_EMBEDDING}.weight"].dtype, tensors[f"{_EMBEDDING}.weight"].device
+            self._place(f"{HEAD}.weight", self.get_input_embeddings().weight)
+        self.dtype, self.device = tensors[f"{EMBEDDING}.weight"].dtype, tensors[f"{EMBEDDING}.weight"].device
 
     def get_input_embeddings(self) -> Any:
-        return self.get_submodule(_EMBEDDING)
+        return self.get_submodule(EMBEDDING)
 
     def take(self, *names: str) -> Tensor:
         """The tensors of these modules as one, which are no longer here."""
         found = [self.get_submodule(name)._parameters.pop("weight") for name in names]
         tensors = [one.detach() for one in found if one is not None]
         return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+
+    def put(self, name: str, weight: Tensor) -> None:
+        """Gives a module the tensor that was taken from it, or another."""
+        self.get_submodule(name).register_parameter("weight", nn.Parameter(weight, requires_grad=False))
 
     def _place(self, name: str, weight: nn.Parameter) -> None:
         *modules, last = name.split(".")
@@ -144,7 +148,7 @@ def load_llama(folder: str | Path, shape: LlamaShape, *, device: torch.device, d
         return LlamaWeights(shape, {name: file.get_tensor(name).to(dtype) for name in file.keys()})  # noqa: SIM118
 
 
-def _name_of_layer(number: int) -> str:
+def name_of_layer(number: int) -> str:
     return f"model.layers.{number}"
 
 
@@ -174,9 +178,10 @@ class LlamaModel:
         packed = packed and self.device.type == "cpu" and self.dtype in PACKED_TYPES and can_pack(self.dtype)
         product = QuantizedLinear if in_int8 else PackedLinear if packed else _plain
         self._embedding: Tensor = weights.get_input_embeddings().weight
-        self._layers = tuple(_layer_of(weights, number, product) for number in range(shape.layers))
-        self._norm = weights.take(_NORM)
-        self._head = product(weights.take(_HEAD))
+        down = MixedLinear if in_int8 else product
+        self._layers = tuple(_layer_of(weights, number, product, down) for number in range(shape.layers))
+        self._norm = weights.take(NORM)
+        self._head = product(weights.take(HEAD))
         exponents = torch.arange(0, shape.head, 2, dtype=torch.int64).float() / shape.head
         self._frequencies = (1.0 / shape.theta**exponents).to(self.device)
         self._memory = AttentionMemory(
@@ -255,15 +260,17 @@ def _rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return states * cosine + torch.cat([second, first], dim=-1) * sine
 
 
-def _layer_of(weights: LlamaWeights, number: int, product: Callable[[Tensor], Product]) -> _Layer:
-    name = _name_of_layer(number)
+def _layer_of(
+    weights: LlamaWeights, number: int, product: Callable[[Tensor], Product], down: Callable[[Tensor], Product]
+) -> _Layer:
+    name = name_of_layer(number)
     attention, forward = f"{name}.self_attn", f"{name}.mlp"
     projections = (f"{attention}.q_proj", f"{attention}.k_proj", f"{attention}.v_proj")
     return _Layer(
         weights.take(f"{name}.input_layernorm"), product(weights.take(*projections)),
         product(weights.take(f"{attention}.o_proj")), weights.take(f"{name}.post_attention_layernorm"),
         product(weights.take(f"{forward}.gate_proj", f"{forward}.up_proj")),
-        product(weights.take(f"{forward}.down_proj")),
+        down(weights.take(f"{forward}.down_proj")),
     )  # fmt: skip
 
 

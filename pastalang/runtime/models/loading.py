@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
@@ -23,6 +23,7 @@ from pastalang.runtime.models.packed import can_pack, pack
 from pastalang.runtime.models.probe_tokens import ProbeTokens, find_probe_tokens
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.quantized import INT8, kernels_here, quantise
+from pastalang.runtime.models.rotation import rotate
 from pastalang.runtime.models.source import (
     DEFAULT,
     OWN,
@@ -75,8 +76,8 @@ def load_model(
         merge_adapter(weights, folder)
     else:
         probe_tokens = probe_tokens or _shipped_probe_tokens(source, weights)
-    if in_int8 and not isinstance(weights, LlamaWeights):
-        _quantised(weights, path)
+    if in_int8:
+        probe_tokens = _made_for_int8(weights, path, probe_tokens)
     if packed and not isinstance(weights, LlamaWeights):
         pack(weights)
     if is_slow_in_bfloat16(weights.device, weights.dtype):
@@ -99,6 +100,15 @@ def _check_int8(device: str | None, *, packed: bool) -> None:
             "`dtype` int8 is not for this processor and build of torch, which have no fast and exact products of int8: "
             "choose float32"
         )
+
+
+def _made_for_int8(weights: Any, path: str | Path, probe_tokens: ProbeTokens | None) -> ProbeTokens | None:
+    """Weights of the Llama shape are quantised when they are packed. Returns the probe tokens that fit them then."""
+    if not isinstance(weights, LlamaWeights):
+        _quantised(weights, path)
+        return probe_tokens
+    rotation = rotate(weights)
+    return probe_tokens and replace(probe_tokens, rows=rotation(probe_tokens.rows))
 
 
 def _quantised(model: nn.Module, path: str | Path) -> None:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import sqrt
 from time import perf_counter
 from typing import Any, Final, Protocol, cast
 
@@ -25,6 +26,7 @@ INT8: Final = "int8"
 _MOST: Final = 127  # of a weight
 _LEVELS: Final = (127, 63)  # of states: 8 bits, or 7
 _ROWS: Final = 16  # of the states that the layout of oneDNN is best for
+_MIXED: Final = 16  # numbers of a row
 _TRIED: Final = 64  # weights of a row that is tried: their sum is exact in float32
 
 
@@ -96,6 +98,32 @@ class QuantizedLinear(PackedLinear):
         # a row of zeros is divided by zero; whatever its product is, it is finite, and multiplied by zero
         product = self._kernels.multiply(states / most, self._prepared).mul_(most)
         return product if self._bias is None else product.add_(self._bias)
+
+
+class MixedLinear(QuantizedLinear):
+    """For states with numbers that stand out: groups of numbers are mixed first, and so are those of the weight."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None, kernels: Kernels | None = None) -> None:
+        matrix = _hadamard(weight.shape[1])
+        super().__init__(_mixed(weight.detach().float(), matrix), bias, kernels)
+        self._matrix = matrix
+
+    def _multiply(self, states: torch.Tensor) -> torch.Tensor:
+        return super()._multiply(_mixed(states, self._matrix))
+
+
+def _mixed(states: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    """Each group of numbers, multiplied by the matrix. A row is a product of its own, so none rounds by its company."""
+    rows = states.reshape(-1, len(matrix), states.shape[-1] // len(matrix))
+    return torch.bmm(matrix.expand(len(rows), -1, -1), rows).view(states.shape)
+
+
+def _hadamard(width: int) -> torch.Tensor:
+    """The largest matrix whose size divides the width, of up to 16."""
+    matrix = torch.ones(1, 1)
+    while len(matrix) < _MIXED and width % (2 * len(matrix)) == 0:
+        matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
+    return matrix / sqrt(len(matrix))
 
 
 def quantise(model: nn.Module) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.models.adapters import Adapter, write_adapter
 from pastalang.runtime.models.compatibility import CELLS_FOR_CHECK, check_logits
 from pastalang.runtime.models.llama import LlamaModel, load_llama, plain_llama
+from pastalang.runtime.models.rotation import rotate
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.exact import APART, CELLS, EXACT, WHOLE, Twins, walk_of, worst_error
@@ -79,6 +80,24 @@ def test_its_logits_are_those_of_the_reference(
         assert worst_error(pair, walk_of(seed), steps=10) <= EXACT
 
     walks()
+
+
+@pytest.mark.parametrize(("tied", "hidden"), [(False, 32), (True, 24)])
+def test_rotated_weights_have_the_same_logits(tied: bool, hidden: int, tmp_path: Path) -> None:
+    model, both, walk = model_of(tied=tied, hidden=hidden), list[LlamaModel](), walk_of(3)
+    for name, weight in model.named_parameters():
+        if "norm" in name:
+            torch.nn.init.normal_(weight)
+    model.save_pretrained(tmp_path)
+    shape = plain_llama(tmp_path)
+    assert shape is not None
+    for act in (id, rotate):
+        weights = load_llama(tmp_path, shape, device=CPU, dtype=torch.float64)
+        act(weights)
+        both.append(LlamaModel(weights, cells=CELLS, packed=False))
+    for step in [step for _ in range(8) if (step := walk.step()).wanted]:
+        plain, rotated = (one.forward(step) for one in both)
+        assert 0 < (plain - rotated).abs().max() < 1e-10
 
 
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])

@@ -15,7 +15,7 @@ from pastalang import Engine, LoadError
 from pastalang.runtime.models import loading, packed
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.packed import PackedLinear, can_pack, compile_kernels, pack
-from pastalang.runtime.models.quantized import Fbgemm, OneDNN, QuantizedLinear, is_exact, kernels_here
+from pastalang.runtime.models.quantized import Fbgemm, MixedLinear, OneDNN, QuantizedLinear, is_exact, kernels_here
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from tests.oracle.toy_models import Family, toy_model
 
@@ -163,16 +163,22 @@ def test_weights_that_are_handed_over_stay_as_they_are() -> None:
 
 @pytest.mark.skipif(kernels_here() is None, reason="this build of torch has no products of int8")
 @pytest.mark.parametrize("kernels", [one(n) for n in (127, 63) for one in (Fbgemm, OneDNN) if is_exact(one(n))])
-def test_a_row_in_int8_is_the_same_whatever_is_multiplied_with_it(kernels: Any) -> None:
+@pytest.mark.parametrize("kind", [QuantizedLinear, MixedLinear])
+def test_a_row_in_int8_is_the_same_whatever_is_multiplied_with_it(kind: Any, kernels: Any) -> None:
     weight, bias, states = torch.randn(40, 96), torch.randn(40), torch.randn(2, 300, 96)
     states[0, 7], weight[3] = 0, 0
-    layer, plain = QuantizedLinear(weight, bias, kernels), nn.functional.linear(states, weight, bias)
+    layer, plain = kind(weight, bias, kernels), nn.functional.linear(states, weight, bias)
     with torch.inference_mode():
         whole = layer(states)
         assert all(torch.equal(layer(states[:, :rows]), whole[:, :rows]) for rows in (0, 1, 2, 3, 5, 8, 17, 33, 100))
         assert torch.equal(layer(states.flip(1)).flip(1), whole)
     error = (whole - plain).norm(dim=-1) / plain.norm(dim=-1)
     assert 1e-4 < error.max() < 0.06 and torch.equal(whole[0, 7], bias)
+    states[..., 5] *= 30  # a number that stands out costs others their levels, unless they are mixed
+    lost = [
+        (one(weight)(states) - nn.functional.linear(states, weight)).norm() for one in (MixedLinear, QuantizedLinear)
+    ]
+    assert lost[0] < 0.7 * lost[1]
 
 
 @pytest.mark.skipif(kernels_here() is None, reason="this build of torch has no products of int8")
