@@ -1,8 +1,19 @@
 """Run a plan without a model, under any legal schedule, and count tokens, cells and positions.
 
 A step is a forward pass. The caller chooses which instances take part in it; everything else follows from the plan.
-The same run gives every draw the same view under every schedule, and under the schedule that never waits it takes
-`passes_taken` steps. Tests hold both.
+The same run gives every draw the same view under every schedule, and the engine takes as many passes as the schedule
+that never waits. Tests hold both.
+
+    forced text     rides in the pass that feeds what comes before it
+    a draw          takes its token from the logits of the last fed token, in the pass t that fed it; the token
+                    and the text after it are fed in pass t + 1 at the earliest
+    a dropped draw  is not fed: where no text follows it, the next draw takes the same logits, in the same pass
+    a start         the child begins in the pass in which its parent's last token before it is fed
+    a wait          goes on in the first pass in which the last tokens of all that is awaited are fed, or later
+    lock-step       token k is fed when token k of every value before it is fed, or that value has ended
+    chunks          a pass feeds a branch at most `chunk` tokens
+    a draft         takes no pass: the next draw is from the pass of the draw that confirmed it
+    a kept prompt   takes no pass and no part of a chunk: the root's first pass feeds what follows it
 """
 
 from __future__ import annotations

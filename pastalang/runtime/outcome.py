@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pastalang.failures import PastaError
-from pastalang.plan.passes import passes_taken
+from pastalang.plan.simulate import simulate
 from pastalang.runtime.answer import answers_of, as_callers_see_it
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
@@ -77,7 +77,7 @@ def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | 
     """The passes that the plan asks for. A run that nothing delayed has taken exactly these."""
     if not request.counts.was_held_back and not check:
         return first.last_draw
-    planned = passes_taken(request.plan, request.run_log(chunk=chunk))
+    planned = simulate(request.plan, request.run_log(chunk=chunk)).passes
     if not request.counts.was_held_back and first.last_draw != planned:
         raise RunError(
             f"internal error: the run took {first.last_draw} passes, and its plan asks for {planned}", plan=request.plan

@@ -10,7 +10,6 @@ schedules(plan)   which branches pause in which forward pass, and how many take 
 Then check them. Each check fails with a sentence about what does not hold:
 
 check_plan(plan)                                       every rule of the planner
-check_passes(plan, run)                                the number of forward passes
 check_schedule_changes_nothing(plan, run, schedule)    no schedule changes what is drawn, or what a draw sees
 check_cells(plan, run, schedule)                       nothing is fed twice, and memory never exceeds what is written
 
@@ -22,7 +21,7 @@ execute(plan, run, schedule)       a run under a schedule, with the views of eve
 named_views(plan, executed)        these views under the names of values and branches
 """
 
-from pastalang.testing.checks import check_cells, check_passes, check_plan, check_schedule_changes_nothing
+from pastalang.testing.checks import check_cells, check_plan, check_schedule_changes_nothing
 from pastalang.testing.runs import Schedule, execute, runs, schedules
 from pastalang.testing.sight import named_views, sees, sees_all
 from pastalang.testing.strategies import plans, programs
@@ -30,7 +29,6 @@ from pastalang.testing.strategies import plans, programs
 __all__ = [
     "Schedule",
     "check_cells",
-    "check_passes",
     "check_plan",
     "check_schedule_changes_nothing",
     "execute",

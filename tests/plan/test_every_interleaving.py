@@ -12,7 +12,6 @@ import pytest
 
 from pastalang import Mode, Plan
 from pastalang.plan.branches import Instance
-from pastalang.plan.passes import passes_taken
 from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulated, Simulator, simulate
 from pastalang.program import types as t
@@ -96,7 +95,6 @@ def test_every_interleaving_shows_every_draw_the_same(build: object) -> None:
     plan, table = build()  # type: ignore[operator]
     run = run_of(plan, table)
     free = simulate(plan, run, keep_views=True)
-    assert free.passes == passes_taken(plan, run)
     count = 0
     for result in executions(plan, run):
         count += 1

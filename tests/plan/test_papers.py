@@ -6,7 +6,6 @@ import pytest
 
 from pastalang import Mode, Plan
 from pastalang.plan.branches import Instance, Overrun, Placement, Release
-from pastalang.plan.passes import passes_taken
 from pastalang.plan.positions import after_fork, after_join, tokens_left
 from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.serialise import from_json, to_json
@@ -45,7 +44,7 @@ def test_figure_2_values_read_at_12_22_32_stand_at_13_23_33(mode: Mode) -> None:
     # The first block ends at position 12; each of the others has three tokens behind a gap of seven.
     run_log = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 3, 3])
     assert starts(plan, run_log) == [13, 23, 33]
-    assert passes_taken(plan, run_log) == 3  # "three values of three tokens in three inference steps"
+    assert simulate(plan, run_log).passes == 3  # "three values of three tokens in three inference steps"
 
 
 def test_without_gaps_values_stand_right_behind_their_keys_and_a_join_behind_the_longest() -> None:

@@ -11,7 +11,7 @@ from pastalang.plan.branches import BranchId
 from pastalang.plan.draw.figures import busiest
 from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline, build_timeline
 from pastalang.plan.forecast import forecast
-from pastalang.plan.passes import passes_taken
+from pastalang.plan.simulate import simulate
 from tests.plan import samples
 from tests.plan.slowest import slowest_run
 
@@ -99,7 +99,7 @@ def test_every_branch_stands_directly_below_its_family() -> None:
 
 
 def passes_of_the_slowest_run(plan: Plan) -> int:
-    return max(passes_taken(plan, slowest_run(plan, arm=arm)) for arm in range(4))
+    return max(simulate(plan, slowest_run(plan, arm=arm)).passes for arm in range(4))
 
 
 @pytest.mark.parametrize("plan", BY_HAND.values(), ids=BY_HAND.keys())
