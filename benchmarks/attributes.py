@@ -31,8 +31,8 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import load_tokenizer
 from pastalang.runtime.models.source import SMOLLM2
 from pastalang.training.evaluation import decode
-from pastalang.training.lessons import planner
 from pastalang.training.metrics import evaluate, field_texts
+from pastalang.training.recording import planner
 from pastalang.values.conversion import Converted
 from pastalang.values.to_source import program_source
 

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from pastalang.plan.branches import Mode
 from pastalang.plan.build import build_plan
-from pastalang.plan.forecast import forecast
+from pastalang.plan.forecast import forecast, longest_run
 from pastalang.plan.plan import Plan
-from pastalang.plan.run_bounds import longest_run
 from pastalang.plan.serialise import from_json, to_json
 from pastalang.plan.simulate import simulate
 from pastalang.plan.token_bounds import Lengths

@@ -38,7 +38,7 @@ from pastalang.program.types import Drafts
 from pastalang.runtime.sampling.sampler import Sample
 from pastalang.source import Source
 from pastalang.training.data import Row, read_checked
-from pastalang.training.teacher import Teacher
+from pastalang.training.recording import Teacher
 
 TEXT: Final = '''template answer(prompt: text)
 user """

@@ -33,8 +33,7 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
-from pastalang.training.lessons import planner
-from pastalang.training.recording import record
+from pastalang.training.recording import planner, record
 from pastalang.values.json import parse_json
 
 ANSWERS = 60

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pastalang.bulk.progress import display_of_notebook
+from pastalang.bulk.many import display_of_notebook
 from pastalang.cli.output import echo_error, with_colours
 from pastalang.cli.run import LiveFields
 from pastalang.compiler import analyse

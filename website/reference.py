@@ -73,7 +73,7 @@ PAGES = {
         "Testing",
         "`pastalang.testing`: property-test your own programs. [Testing](../testing.md) shows it in use.",
         """testing.programs testing.plans testing.runs testing.schedules testing.Schedule testing.check_plan
-        testing.check_passes testing.check_schedule_changes_nothing testing.check_cells testing.sees testing.sees_all
+        testing.check_schedule_changes_nothing testing.check_cells testing.sees testing.sees_all
         testing.execute testing.named_views""",
     ),
 }

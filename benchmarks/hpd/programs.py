@@ -10,7 +10,7 @@ from benchmarks.hpd.documents import Corpus, Document, taught
 from pastalang.plan.branches import Mode
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Program
-from pastalang.training.lessons import Lesson, planner
+from pastalang.training.recording import Lesson, planner
 from pastalang.values.json import JsonValue
 from recipes.pasta_mini.lessons import extraction_program
 

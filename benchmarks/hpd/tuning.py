@@ -18,9 +18,8 @@ from pastalang.plan.branches import Mode
 from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.batches import PackedBatches
 from pastalang.training.errors import BadRow
-from pastalang.training.lessons import Recorder
 from pastalang.training.model_files import save
-from pastalang.training.recording import TrainingRow
+from pastalang.training.recording import Recorder, TrainingRow
 from pastalang.training.settings import Settings, TrainingMode
 from pastalang.training.trainer import train
 

@@ -59,8 +59,7 @@ from pastalang.cli.options import (
 from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, show_notes, unwritable
 from pastalang.cli.process import command
 from pastalang.cli.run import OnCut
-from pastalang.cli.sources import is_standard_input
-from pastalang.cli.tasks import SOURCE, task_named
+from pastalang.cli.sources import SOURCE, is_standard_input, task_named
 from pastalang.plan.branches import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help

@@ -15,8 +15,7 @@ from pastalang.cli.models import chosen_model, open_engine, refuse_adapter, refu
 from pastalang.cli.options import AdapterName, ApiKey, AsJson, ModelName, adapter_of
 from pastalang.cli.output import echo, echo_document, show_notes
 from pastalang.cli.process import command
-from pastalang.cli.sources import rows_of
-from pastalang.cli.tasks import SOURCE, task_named
+from pastalang.cli.sources import SOURCE, rows_of, task_named
 from pastalang.failures import InputError
 from pastalang.plan.branches import Mode
 from pastalang.program.program import InputKind

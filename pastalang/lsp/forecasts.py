@@ -13,8 +13,8 @@ from pastalang.plan.branches import Hole
 from pastalang.plan.build import build_plan
 from pastalang.plan.builder import PlanError
 from pastalang.plan.dependencies import critical_path
+from pastalang.plan.forecast import totals_of
 from pastalang.plan.plan import Plan
-from pastalang.plan.run_bounds import totals_of
 from pastalang.plan.structure import fields_of
 from pastalang.plan.token_bounds import Lengths
 from pastalang.program.program import Program

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pastalang.plan.branches import Hole, Placement, PlanData
 from pastalang.plan.dependencies import critical_path, dependency_graph
 from pastalang.plan.draw.svg import draw_svg
-from pastalang.plan.run_bounds import totals_of
+from pastalang.plan.forecast import totals_of
 from pastalang.plan.structure import fields_of
 from pastalang.plan.token_bounds import Lengths
 from pastalang.values.describe import counted

@@ -21,8 +21,15 @@ execute(plan, run, schedule)       a run under a schedule, with the views of eve
 named_views(plan, executed)        these views under the names of values and branches
 """
 
-from pastalang.testing.checks import check_cells, check_plan, check_schedule_changes_nothing
-from pastalang.testing.runs import Schedule, execute, runs, schedules
+from pastalang.testing.runs import (
+    Schedule,
+    check_cells,
+    check_plan,
+    check_schedule_changes_nothing,
+    execute,
+    runs,
+    schedules,
+)
 from pastalang.testing.sight import named_views, sees, sees_all
 from pastalang.testing.strategies import plans, programs
 

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from pastalang.plan.branches import ROOT, Choose, Each, Hole, InputText, Instance, Place, Repeat, Text, TurnStart
 from pastalang.plan.machine import GO_ON, STOP, Closing, Cursor, Draw, Feed, Opening
 from pastalang.plan.plan import Plan
-from pastalang.plan.run_log import Drawn, Fed, RunLog, log_of
-from pastalang.plan.simulate import Simulated, Simulator
+from pastalang.plan.run_log import Drawn, Fed, RunLog, log_of, needed
+from pastalang.plan.simulate import Simulated, Simulator, simulate
 from pastalang.plan.token_bounds import decision_draws, draws_of
+from pastalang.plan.verify import breaches
 from pastalang.program.types import AutoPolicy
+from pastalang.testing.sight import name_of
 
 
 @st.composite
@@ -148,3 +150,30 @@ def step(simulator: Simulator, pausing: frozenset[int], numbers: dict[Instance, 
 
     if not simulator.step(schedule_filter):
         assert simulator.step(), "no branch can advance, although there is a token to draw"
+
+
+# ── checks ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_plan(plan: Plan) -> None:
+    """Check every rule that `plan.verify` states."""
+    found = list(breaches(plan))
+    assert not found, found
+
+
+def check_schedule_changes_nothing(plan: Plan, run: RunLog, schedule: Schedule) -> None:
+    """Check that a schedule changes neither the tokens that are drawn nor what each draw sees, and that it ends."""
+    unhindered = simulate(plan, run, keep_views=True)
+    scheduled = execute(plan, run, schedule)
+    assert scheduled.draws == unhindered.draws, "a schedule drew more or fewer tokens"
+    for (instance, draw), view in unhindered.views.items():
+        where = f"token {draw + 1} of `{name_of(plan, instance)}`"
+        assert scheduled.views[instance, draw] == view, f"{where} saw something else under another schedule"
+    assert scheduled.passes >= unhindered.passes, "a schedule with pauses was faster than one without"
+
+
+def check_cells(plan: Plan, run: RunLog, schedule: Schedule) -> None:
+    """Check that no token is fed twice, and that the cells in use never exceed the tokens written."""
+    most = sum(log.tokens for log in needed(plan, run).values())
+    done = execute(plan, run, schedule, keep_views=False)
+    assert done.peak_cells <= done.fed <= most, f"{done.peak_cells} cells at once, {done.fed} fed, {most} written"

@@ -32,14 +32,14 @@ from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
+from pastalang.training.answer import read_thread_text, tags_apart
 from pastalang.training.batches import Batch, collate, logits_of
 from pastalang.training.data import Row
 from pastalang.training.errors import BadData, BadRow, BadRows
-from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.method import OwnThreads
 from pastalang.training.metrics import report_on_texts
 from pastalang.training.model_files import Lora, read_base, save
-from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.recording import IGNORED, Lesson, Recorder, TrainingRow
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import (
     WORK,
@@ -53,7 +53,6 @@ from pastalang.training.run_folder import (
 )
 from pastalang.training.settings import Form, Preference, Settings
 from pastalang.training.thread_eval import Judge, Score, parts_of, verdict_for, win_loss_ratio
-from pastalang.training.thread_text import read_thread_text, tags_apart
 from pastalang.training.trainer import train
 
 _TOGETHER = 8  # rows that are sampled together, and kept together

@@ -22,7 +22,7 @@ from pastalang.program.program import Input, InputKind, OneOf, Program
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadData, BadRow, leave_out_or_refuse
-from pastalang.training.lessons import Lesson, planner
+from pastalang.training.recording import Lesson, planner
 from pastalang.training.row_files import Mapped, RowFile, Scanned, TableRow, readings, scan_rows
 from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue

@@ -24,7 +24,6 @@ from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.training.batches import collate, logits_of
 from pastalang.training.data import CATEGORY, VALUE, Row
-from pastalang.training.lessons import drawn_of
 from pastalang.training.metrics import (
     Accepted,
     Counts,
@@ -36,7 +35,7 @@ from pastalang.training.metrics import (
     example_of,
     report_on_texts,
 )
-from pastalang.training.recording import Drawn, TaughtToken, TrainingRow
+from pastalang.training.recording import Drawn, TaughtToken, TrainingRow, drawn_of
 from pastalang.values.json import JsonValue, spell_json
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]

@@ -23,8 +23,7 @@ from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
 from pastalang.training.batches import Batch, collate, pack, tokens_of
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData
-from pastalang.training.lessons import Recorder
-from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.recording import IGNORED, Recorder, TrainingRow
 from pastalang.training.row_files import RowFile
 
 _MASKED: Final = ("sdpa", "eager")  # the implementations of attention that take any mask

@@ -42,14 +42,13 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.reference import attention_of
 from pastalang.runtime.models.step_attention import ATTENTION
 from pastalang.runtime.models.transformers import TransformersModel
+from pastalang.training.answer import ThreadText, read_thread_text
 from pastalang.training.batches import collate, logits_of, window_of
 from pastalang.training.data import Asked, Parts, Row
 from pastalang.training.errors import BadRow, BadRows
 from pastalang.training.labels import Labelled, ModelTeacher, labelled
-from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.metrics import Interval, interval_of_mean
-from pastalang.training.recording import Numbers, TaughtToken, TrainingRow
-from pastalang.training.thread_text import ThreadText, read_thread_text
+from pastalang.training.recording import Lesson, Numbers, Recorder, TaughtToken, TrainingRow
 from pastalang.values.paths import is_mark, path_text, steps_of
 
 Hidden: TypeAlias = frozenset[int]  # places of a row

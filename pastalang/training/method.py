@@ -31,8 +31,7 @@ from pastalang.program.program import Program
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.data import Reading, Row, read_against
 from pastalang.training.errors import BadRow
-from pastalang.training.lessons import Recorder, planner
-from pastalang.training.recording import TrainingRow
+from pastalang.training.recording import Recorder, TrainingRow, planner
 from pastalang.training.row_files import RowFile
 from pastalang.values.json import JsonValue, spell_json
 from pastalang.version import __version__

@@ -41,7 +41,6 @@ from pastalang.training.batches import Batch, Line, Where, collate, logits_of, l
 from pastalang.training.data import Asked, Reading, read_asked
 from pastalang.training.errors import BadData, BadRow, BadRows
 from pastalang.training.evaluation import Evaluation
-from pastalang.training.lessons import Recorder, drawn_of, planner
 from pastalang.training.method import Method, RecordRow, note_of
 from pastalang.training.model_files import Base, read_base, save
 from pastalang.training.probe_lines import (
@@ -59,7 +58,7 @@ from pastalang.training.probe_lines import (
     near_of,
     table,
 )
-from pastalang.training.recording import IGNORED, Drawn, TrainingRow
+from pastalang.training.recording import IGNORED, Drawn, Recorder, TrainingRow, drawn_of, planner
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import (
     WORK,

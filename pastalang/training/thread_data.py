@@ -31,11 +31,11 @@ from pastalang.plan.plan import Plan
 from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
+from pastalang.training.answer import read_thread_text
 from pastalang.training.data import CATEGORY, THOUGHT, VALUE, Row
 from pastalang.training.errors import BadRow, raised
 from pastalang.training.independence import Grader
-from pastalang.training.lessons import Lesson, Recorder
-from pastalang.training.thread_text import read_thread_text
+from pastalang.training.recording import Lesson, Recorder
 from pastalang.values.json import JsonValue, spell_json
 
 CountTokens: TypeAlias = Callable[[str], int]

@@ -24,7 +24,7 @@ from pastalang.compiler import compile
 from pastalang.program import types as t
 from pastalang.program.pieces import Text
 from pastalang.program.program import Program, TextBody
-from pastalang.training.lessons import Lesson, planner
+from pastalang.training.recording import Lesson, planner
 from pastalang.values.conversion import Converted
 from pastalang.values.json import JsonValue
 from pastalang.values.to_source import program_source

@@ -16,9 +16,8 @@ from pastalang.program.program import Input, InputKind, JsonBody, Message, Progr
 from pastalang.source import Source, Span
 from pastalang.training.errors import BadRow
 from pastalang.training.evaluation import score_rows
-from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.metrics import Counts, Report
-from pastalang.training.recording import TrainingRow
+from pastalang.training.recording import Lesson, Recorder, TrainingRow, planner
 from pastalang.training.run_folder import ReportLine
 from pastalang.values.conversion import Converted
 from pastalang.values.quotes import is_quotation

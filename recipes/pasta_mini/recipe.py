@@ -20,8 +20,8 @@ from pastalang.plan.branches import Mode
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.errors import BadData
-from pastalang.training.lessons import Recorder
 from pastalang.training.model_files import save
+from pastalang.training.recording import Recorder
 from pastalang.training.run_folder import ReportLine, prepare_folder
 from pastalang.training.settings import Settings
 from pastalang.training.trainer import ALONE, Processes, train

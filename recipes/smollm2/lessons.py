@@ -11,8 +11,7 @@ from pastalang.compiler import compile
 from pastalang.plan.branches import Mode
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow
-from pastalang.training.lessons import Lesson, Recorder, planner
-from pastalang.training.recording import TrainingRow
+from pastalang.training.recording import Lesson, Recorder, TrainingRow, planner
 from pastalang.values.conversion import Converted
 from pastalang.values.to_source import program_source
 from recipes.pasta_mini.batches import shared_prompt

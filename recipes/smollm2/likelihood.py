@@ -25,8 +25,7 @@ from pastalang.plan.branches import Mode
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.source import OWN, SMOLLM2
 from pastalang.training.batches import collate, logits_of
-from pastalang.training.lessons import Lesson, Recorder, planner
-from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.recording import IGNORED, Lesson, Recorder, TrainingRow, planner
 
 _TAGS: Final = re.compile(r"<promise[^>]*/>|</?async>|<sync/>|\[/?Child\]|\[Fork\]")
 _PARTS: Final = {

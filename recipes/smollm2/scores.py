@@ -17,7 +17,7 @@ from random import Random
 from pastalang.errors import PastaError
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.source import OWN, SMOLLM2
-from pastalang.training.lessons import Lesson, Recorder
+from pastalang.training.recording import Lesson, Recorder
 from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.lessons import document_lessons, exam_of, matched
 from recipes.pasta_mini.listings import Listing

@@ -27,8 +27,7 @@ from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.scheduler import Scheduler
 from pastalang.runtime.scheduler.state import RequestState
 from pastalang.training.data import Row, read_checked
-from pastalang.training.recording import CELLS, FAR
-from pastalang.training.teacher import Teacher
+from pastalang.training.recording import CELLS, FAR, Teacher
 from recipes.threads_mini.answers import Policy
 from recipes.threads_mini.model import make_tokenizer
 from recipes.threads_mini.recipe import Sizes, program_of, write_exams

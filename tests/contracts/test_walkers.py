@@ -11,12 +11,12 @@ import ast
 from pathlib import Path
 
 BUILDERS = ("plan/policies/", "plan/follow_text.py", "runtime/binding/whitespace.py", "runtime/binding/shown_keys.py")
-EXEMPT = (*BUILDERS, "plan/rules.py", "plan/serialise.py")
+EXEMPT = (*BUILDERS, "plan/verify.py", "plan/serialise.py")
 WALKERS = {
     "plan/machine.py",  # what a branch does next
     "plan/structure.py",  # every segment with its address; sizes
     "plan/dependencies.py",  # what has to be known before what
-    "plan/run_bounds.py",  # totals of every run
+    "plan/forecast.py",  # totals of every run
     "plan/draw/timeline.py",
 }
 

@@ -8,8 +8,7 @@ import pytest
 
 from pastalang import Mode, Plan, build_plan, load
 from pastalang.plan.branches import BranchId
-from pastalang.plan.draw.figures import busiest
-from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline, build_timeline
+from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline, build_timeline, busiest
 from pastalang.plan.forecast import forecast
 from pastalang.plan.simulate import simulate
 from tests.plan import samples

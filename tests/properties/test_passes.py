@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pastalang import DeadEnd, Engine, Limits, Plan, Result, Sampling
 from pastalang.plan.dependencies import passes_of
-from pastalang.plan.run_bounds import totals_of
+from pastalang.plan.forecast import totals_of
 from pastalang.plan.simulate import simulate
 from pastalang.plan.token_bounds import Lengths
 from pastalang.runtime.binding.guide_cache import GuideCache

@@ -33,8 +33,7 @@ from pastalang.training.answer import Answer, answer_of
 from pastalang.training.batches import collate, logits_of
 from pastalang.training.probe_lines import hosts_of
 from pastalang.training.probe_methods import with_masks
-from pastalang.training.recording import IGNORED, TrainingRow, record
-from pastalang.training.teacher import Teacher
+from pastalang.training.recording import IGNORED, Teacher, TrainingRow, record
 from pastalang.values.json import JsonValue, parse_json
 from tests.oracle.toy_models import Family, toy_model
 from tests.properties.tally import Invariant, count

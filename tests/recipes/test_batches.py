@@ -11,8 +11,7 @@ import torch
 
 from pastalang import Mode
 from pastalang.training.batches import Batch, collate, logits_of
-from pastalang.training.lessons import Recorder
-from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.recording import IGNORED, Recorder, TrainingRow
 from pastalang.training.trainer import Processes
 from recipes.pasta_mini.batches import RowStream, guided, make_lines, with_one_prompt
 from recipes.pasta_mini.catalogue import Part

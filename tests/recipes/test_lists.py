@@ -11,7 +11,7 @@ from pastalang import Mode, compile
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.batches import collate
 from pastalang.training.bonbon import log_probabilities
-from pastalang.training.lessons import Lesson, Recorder, planner
+from pastalang.training.recording import Lesson, Recorder, planner
 from recipes.smollm2 import likelihood, lists
 from tests.oracle.toy_models import toy_model
 

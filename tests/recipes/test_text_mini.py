@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import pastalang
 from pastalang import Mode
 from pastalang.training.batches import PackedBatches
-from pastalang.training.lessons import Lesson, Recorder, planner
-from pastalang.training.recording import IGNORED
+from pastalang.training.recording import IGNORED, Lesson, Recorder, planner
 from pastalang.training.run_folder import RESUME
 from recipes.pasta_mini.tokenizer import train_tokenizer
 from recipes.text_mini import __main__ as command

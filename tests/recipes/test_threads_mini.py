@@ -14,8 +14,8 @@ import pastalang
 from pastalang import build_plan
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.models.training_note import read_note
+from pastalang.training.answer import read_thread_text
 from pastalang.training.data import read_checked
-from pastalang.training.thread_text import read_thread_text
 from recipes.threads_mini.answers import Policy, answer_as
 from recipes.threads_mini.ceiling import Cost, Replay
 from recipes.threads_mini.model import make_tokenizer

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang import Mode, compile
-from pastalang.training.lessons import Lesson, Recorder, planner
+from pastalang.training.recording import Lesson, Recorder, planner
 from recipes.pasta_mini.listings import as_text, made_up
 from recipes.pasta_mini.tokenizer import TAGS, train_tokenizer, twins_of, writing_of
 

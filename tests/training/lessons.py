@@ -8,8 +8,7 @@ from typing import Any
 import pastalang
 from pastalang import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.training.lessons import Lesson, Recorder, planner
-from pastalang.training.recording import TrainingRow
+from pastalang.training.recording import Lesson, Recorder, TrainingRow, planner
 from pastalang.values.json import parse_json
 
 TOKENIZER = byte_tokenizer()

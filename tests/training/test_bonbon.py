@@ -21,6 +21,7 @@ from pastalang.program.types import AutoPolicy
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.source import Source
 from pastalang.testing.fakes import scripted_model
+from pastalang.training.answer import read_thread_text
 from pastalang.training.bonbon import (
     BonbonLoss,
     Pair,
@@ -38,11 +39,10 @@ from pastalang.training.bonbon import (
 )
 from pastalang.training.data import Row, read_checked
 from pastalang.training.errors import BadData, Interrupted
-from pastalang.training.lessons import Recorder
 from pastalang.training.method import OwnThreads
 from pastalang.training.model_files import Lora
+from pastalang.training.recording import Recorder
 from pastalang.training.settings import Form, Precision, Preference, Settings
-from pastalang.training.thread_text import read_thread_text
 from pastalang.training.trainer import train
 from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of
 from tests.training.lessons import TOKENIZER

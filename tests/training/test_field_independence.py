@@ -28,7 +28,7 @@ from pastalang.testing.strategies import objects
 from pastalang.training.data import Row, read_checked
 from pastalang.training.errors import BadRows
 from pastalang.training.independence import FieldLosses, _patterns, _Work, field_losses
-from pastalang.training.lessons import Recorder, planner
+from pastalang.training.recording import Recorder, planner
 from pastalang.values.json import write_json
 from tests.oracle.toy_models import toy_model
 from tests.training.lessons import TOKENIZER

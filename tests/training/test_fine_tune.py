@@ -19,9 +19,9 @@ from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRows, CheckpointError
 from pastalang.training.evaluation import score_rows
 from pastalang.training.fine_tune import Job, fine_tune
-from pastalang.training.lessons import Recorder
 from pastalang.training.method import ParallelValues
 from pastalang.training.model_files import Lora
+from pastalang.training.recording import Recorder
 from pastalang.training.settings import Precision, Settings
 from tests.training.lessons import TOKENIZER
 

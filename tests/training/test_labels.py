@@ -22,7 +22,7 @@ from pastalang.testing.fakes import hashed_model
 from pastalang.training.data import read_checked
 from pastalang.training.errors import Interrupted
 from pastalang.training.labels import FunctionTeacher, Label, LabelJob, ModelTeacher, label_file, label_rows
-from pastalang.training.lessons import planner
+from pastalang.training.recording import planner
 from tests.oracle.toy_models import toy_model
 
 SOURCE = 'template t(word: text)\nuser """{word}"""\nassistant json { kind: "a" | "b", size: number | null }\n'

@@ -17,10 +17,9 @@ from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.runtime.models.training_note import read_note
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.training.errors import BadData, Interrupted
-from pastalang.training.lessons import Recorder, drawn_of
 from pastalang.training.probe_lines import Contexts, ProbeBatches, ahead_logits, hosts_of, lines_of
 from pastalang.training.probe_methods import PromptJob, PromptTraining, train_prompt_tokens
-from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.recording import IGNORED, Recorder, TrainingRow, drawn_of
 from pastalang.training.settings import Precision, Settings
 from tests.oracle.toy_models import Family, toy_model
 from tests.training.lessons import TOKENIZER

@@ -8,8 +8,7 @@ import pytest
 from pastalang import Mode, compile
 from pastalang.training.batches import PackedBatches, collate, of_like_length, pack
 from pastalang.training.errors import BadData, BadRow
-from pastalang.training.lessons import Lesson, Recorder, planner
-from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.recording import IGNORED, Lesson, Recorder, TrainingRow, planner
 from tests.training.lessons import PRODUCT, TOKENIZER, product, row_of, taught_text
 
 

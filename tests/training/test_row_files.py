@@ -15,8 +15,8 @@ import pastalang
 from pastalang import Mode, PastaError
 from pastalang.training.data import Reading, read_against
 from pastalang.training.errors import BadData, UnreadableData
-from pastalang.training.lessons import planner
 from pastalang.training.metrics import ABSENT, read_examples
+from pastalang.training.recording import planner
 from pastalang.training.row_files import Mapped, fingerprint_of
 
 pa = pytest.importorskip("pyarrow")

@@ -16,6 +16,7 @@ from pastalang.program.types import AutoPolicy
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.source import Source
 from pastalang.testing.fakes import scripted_model
+from pastalang.training.answer import read_thread_text
 from pastalang.training.data import read_checked
 from pastalang.training.thread_data import (
     Annotator,
@@ -29,7 +30,6 @@ from pastalang.training.thread_data import (
     statistics_of,
     tag_rows,
 )
-from pastalang.training.thread_text import read_thread_text
 from tests.training.lessons import TOKENIZER
 
 LIST = """Three dishes:

@@ -19,14 +19,13 @@ from pastalang.plan.branches import Mode, Overrun
 from pastalang.plan.build import build_plan
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.models.training_note import check_overrun
+from pastalang.training.answer import read_thread_text
 from pastalang.training.errors import BadData, BadRow, Interrupted
 from pastalang.training.evaluation import score_rows_by_decoding
 from pastalang.training.fine_tune import Job, fine_tune
-from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.method import OwnThreads
-from pastalang.training.recording import TrainingRow
+from pastalang.training.recording import Lesson, Recorder, TrainingRow
 from pastalang.training.settings import Precision, Settings
-from pastalang.training.thread_text import read_thread_text
 from tests.training.lessons import TOKENIZER, row_of, taught_text
 
 PASTA = 'Food: <promise topic="food" tokens="30"/><async>Goulash.</async>!\n<sync/>Bye.'

@@ -15,9 +15,8 @@ from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.state import BranchState, RequestState
 from pastalang.runtime.step import StepBatch
-from pastalang.training.lessons import Recorder, drawn_of
 from pastalang.training.probe_lines import Host
-from pastalang.training.recording import TrainingRow
+from pastalang.training.recording import Recorder, TrainingRow, drawn_of
 from tests.oracle.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64
 from tests.training.lessons import TOKENIZER

@@ -12,9 +12,21 @@ from html import escape
 from itertools import groupby
 
 from pastalang.plan.branches import BranchId, PlanData
-from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with
 from pastalang.plan.draw.text_metrics import ellipsise, printable, text_width
-from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Lane, Looped, Timeline, build_timeline
+from pastalang.plan.draw.timeline import (
+    MOST_ITEMS,
+    Bar,
+    Chosen,
+    Forked,
+    Joined,
+    Lane,
+    Looped,
+    Timeline,
+    build_timeline,
+    busiest,
+    describe_plan,
+    measured_with,
+)
 from pastalang.plan.forecast import ANY, Forecast, forecast
 from pastalang.plan.token_bounds import Lengths
 from pastalang.values.describe import caption, counted

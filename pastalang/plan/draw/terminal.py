@@ -5,9 +5,20 @@ from __future__ import annotations
 from textwrap import wrap
 
 from pastalang.plan.branches import PlanData
-from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with
 from pastalang.plan.draw.text_metrics import cells_of, fit_columns, printable
-from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline, build_timeline
+from pastalang.plan.draw.timeline import (
+    MOST_ITEMS,
+    Bar,
+    Chosen,
+    Joined,
+    Lane,
+    Looped,
+    Timeline,
+    build_timeline,
+    busiest,
+    describe_plan,
+    measured_with,
+)
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
 from pastalang.plan.token_bounds import Lengths
 from pastalang.values.describe import caption, counted

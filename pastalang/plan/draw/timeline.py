@@ -7,16 +7,32 @@ shown by their first item; `period` says how much later the next one begins.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterator
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pastalang.plan.branches import ROOT, Branch, BranchId, Choose, Each, Fork, Hole, Join, PlanData, Repeat, Segments
+from pastalang.plan.branches import (
+    ROOT,
+    Branch,
+    BranchId,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    Join,
+    Mode,
+    Placement,
+    PlanData,
+    Repeat,
+    Segments,
+)
 from pastalang.plan.dependencies import dependency_graph
+from pastalang.plan.run_log import Drew
+from pastalang.plan.simulate import Simulated
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import decision_draws
-from pastalang.values.describe import caption
+from pastalang.values.describe import caption, counted
 from pastalang.values.paths import MAIN
 
 
@@ -292,3 +308,31 @@ class _Walk:
         assert track.end is not None
         around = [self.loops[number] for number in track.loops if number not in loops]
         return track.end + sum(copies.last for copies in around if copies is not None)
+
+
+MOST_ITEMS = 16  # of a list, in the run that is simulated
+MODES: Mapping[Mode, str] = {
+    Mode.STRICT: "strict",
+    Mode.LOCKSTEP: "in lock-step",
+    Mode.SEQUENTIAL: "one value after another",
+}
+
+
+def describe_plan(timeline: Timeline) -> str:
+    plan = timeline.plan
+    kind = "running text" if plan.output is None else "JSON"
+    how = MODES[plan.mode] if plan.placement is Placement.GAPS else f"{MODES[plan.mode]}, {plan.placement.value}"
+    return f"{kind}, {how}: {counted(len(timeline.bars), 'value')} in {counted(len(timeline.lanes), 'branch')}"
+
+
+def measured_with(plan: PlanData) -> str:
+    """What figures come from a simulated run, which does not make very long lists as long as they may be."""
+    lists = [segment for _, _, segment in walk_plan(plan) if isinstance(segment, Repeat | Each)]
+    longer = any(each.maximum > MOST_ITEMS and (each.over is None or each.over_hole) for each in lists)
+    return "worst case, excluding inputs" + (f", memory with {MOST_ITEMS} items" if longer else "")
+
+
+def busiest(run: Simulated) -> int:
+    """The most tokens that are drawn in one pass."""
+    drawn = Counter(number for events in run.events.values() for event, number in events if isinstance(event, Drew))
+    return max(drawn.values(), default=0)

@@ -32,8 +32,7 @@ from pastalang.plan.branches import (
     Value,
 )
 from pastalang.plan.builder import PlanBuilder, PlanError, Promised
-from pastalang.plan.policies.json_text import JsonContext, merge_texts
-from pastalang.plan.policies.json_value import is_list, most_items, write_value
+from pastalang.plan.policies.json_value import JsonContext, is_list, merge_texts, most_items, write_value
 from pastalang.plan.policies.threads import write_text
 from pastalang.program import pieces as p
 from pastalang.program.pieces import Async, Promise, Sync

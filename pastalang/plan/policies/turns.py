@@ -12,8 +12,7 @@ from typing import assert_never
 from pastalang import limits
 from pastalang.plan.branches import THREAD, Each, Form, Hole, Mode, Segments, Text, TurnEnd, TurnStart
 from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.policies.json_text import JsonContext
-from pastalang.plan.policies.json_value import write_value
+from pastalang.plan.policies.json_value import JsonContext, write_value
 from pastalang.plan.policies.text import TextContext, write_pieces
 from pastalang.plan.policies.threads import open_threads
 from pastalang.program.pieces import Async, For, Fork, If, InputValue, Piece
