@@ -338,7 +338,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-        raise FileError(f"{path} is not a gzip file that can be read: {_first_line(problem)}") from problem
+        raise FileError(f"{path} is not a gzip file that can be read: {first_line(problem)}") from problem
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -554,7 +554,7 @@ def _read_parquet(path: Path, columns: Columns, name: str) -> Generator[Document
             batch = next(batches, None)
             records = [] if batch is None else _in_text(batch).to_pylist()
         except Exception as problem:  # whatever the library makes of damaged pages
-            raise FileError(f"{path} cannot be read after row {number}: {_first_line(problem)}") from problem
+            raise FileError(f"{path} cannot be read after row {number}: {first_line(problem)}") from problem
         if batch is None:
             return
         for record in records:
@@ -585,7 +585,7 @@ def _parquet(path: Path) -> Any:
     try:
         return parquet.ParquetFile(path)
     except Exception as problem:
-        raise FileError(f"{path} is not a Parquet file that can be read: {_first_line(problem)}") from problem
+        raise FileError(f"{path} is not a Parquet file that can be read: {first_line(problem)}") from problem
 
 
 def import_arrow(module: str, purpose: str) -> Any:
@@ -598,7 +598,7 @@ def import_arrow(module: str, purpose: str) -> Any:
         raise FileError(f"{purpose} needs pyarrow: pip install 'pastalang[bulk]'") from problem
 
 
-def _first_line(problem: BaseException) -> str:
+def first_line(problem: BaseException) -> str:
     return next(iter(str(problem).splitlines()), type(problem).__name__)[:200]
 
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from pastalang.bulk.compare import Comparison
-from pastalang.bulk.documents import MAX_BYTES, Columns, Corpus, Document, import_arrow, open_documents
+from pastalang.bulk.documents import MAX_BYTES, Columns, Corpus, Document, first_line, import_arrow, open_documents
 from pastalang.bulk.rows import STATUSES, Row, text_of_id
-from pastalang.bulk.run import RunRefused, check_version
+from pastalang.bulk.run import Chunk, RunRefused, check_version
 from pastalang.failures import FileError
 from pastalang.runtime.answer_html import hue, stretches
 from pastalang.runtime.display.page import fill_page, inert_json
@@ -40,21 +40,11 @@ _PLACE: Final = "documents in "  # how the parts of a fingerprint begin that nam
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """A committed chunk: its rows, the seconds that it took, its tokens, and when it was committed."""
-
-    rows: int
-    seconds: float
-    output_tokens: int
-    at: float
-
-
-@dataclass(frozen=True, slots=True)
 class SavedRun:
     """What `OUT.run` says of a run: nothing if there is no such folder. `comparison` is that of `--compare`."""
 
     fingerprint: Mapping[str, str] = field(default_factory=dict)
-    chunks: tuple[Progress, ...] = ()
+    chunks: tuple[Chunk, ...] = ()
     comparison: Comparison | None = None
 
     @property
@@ -70,10 +60,7 @@ def read_run(out: Path) -> SavedRun:
         manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
         check_version(manifest, folder)
         lines = (folder / "journal.jsonl").read_text("utf-8").splitlines()
-        entries = [entry for entry in map(json.loads, lines) if "rows" in entry]
-        chunks = tuple(
-            Progress(entry["rows"], entry["seconds"], entry["output_tokens"], entry["at"]) for entry in entries
-        )
+        chunks = tuple(Chunk(**entry) for entry in map(json.loads, lines) if "rows" in entry)
         compared = folder / "comparison.json"
         comparison = Comparison.of_data(json.loads(compared.read_text("utf-8"))) if compared.exists() else None
         return SavedRun(dict(manifest["fingerprint"]), chunks, comparison)
@@ -185,7 +172,7 @@ def _parquet_rows(out: Path) -> Generator[Row]:
         file = parquet.ParquetFile(out)
         yield from chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(batch_size=256))
     except OSError as problem:  # that is what the library raises for a damaged file too
-        raise FileError(f"{out} cannot be read: {next(iter(str(problem).splitlines()), 'damaged')[:200]}") from problem
+        raise FileError(f"{out} cannot be read: {first_line(problem)}") from problem
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────

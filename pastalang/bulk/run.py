@@ -387,7 +387,7 @@ class Job:
 
 
 @dataclass
-class Totals:
+class Counts:
     """The rows so far: those of earlier processes, and those of this one."""
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -396,33 +396,51 @@ class Totals:
     passes: int = 0
     resumed: int = 0  # rows of earlier processes
     began: float = field(default_factory=time.perf_counter)
-    doubts: Doubts = field(default_factory=Doubts)  # about the rows of this process
 
     @property
     def rows(self) -> int:
         return sum(self.statuses.values())
 
     @property
-    def failed(self) -> int:
-        return sum(self.statuses[status] for status in FAILED)
-
-    @property
     def seconds(self) -> float:
         """Of this process."""
         return time.perf_counter() - self.began
 
-    def add(self, row: Row) -> None:
-        self.statuses[row["_status"]] += 1
-        self.input_tokens += row["_meta"]["input_tokens"]
-        self.output_tokens += row["_meta"]["output_tokens"]
-        self.passes += row["_meta"]["passes"]
-        self.doubts.add(row)
+    def count(self, status: str, read: int, written: int, passes: int) -> None:
+        """One row with the tokens that it has read and written."""
+        self.statuses[status] += 1
+        self.input_tokens += read
+        self.output_tokens += written
+        self.passes += passes
 
-    def add_chunk(self, chunk: Chunk) -> None:
-        self.statuses.update(chunk.statuses)
-        self.input_tokens += chunk.input_tokens
-        self.output_tokens += chunk.output_tokens
-        self.passes += chunk.passes
+    def resume(self, chunks: Iterable[Chunk]) -> None:
+        """The rows of earlier processes."""
+        for chunk in chunks:
+            self.statuses.update(chunk.statuses)
+            self.input_tokens += chunk.input_tokens
+            self.output_tokens += chunk.output_tokens
+            self.passes += chunk.passes
+        self.resumed = self.rows
+
+    def as_chunk(self, documents: Digest, seconds: float) -> Chunk:
+        return Chunk(
+            self.rows, documents.value, dict(self.statuses), self.input_tokens, self.output_tokens, self.passes,
+            round(seconds, 3),
+        )  # fmt: skip
+
+
+@dataclass
+class Totals(Counts):
+    doubts: Doubts = field(default_factory=Doubts)  # about the rows of this process
+
+    @property
+    def failed(self) -> int:
+        return sum(self.statuses[status] for status in FAILED)
+
+    def add(self, row: Row) -> None:
+        meta = row["_meta"]
+        self.count(row["_status"], meta["input_tokens"], meta["output_tokens"], meta["passes"])
+        self.doubts.add(row)
 
 
 class Stopped(PastaError):
@@ -489,9 +507,7 @@ def run_job(
     written. Whatever it raises, `ledger` has every row that was committed.
     """
     totals = Totals()
-    for chunk in ledger.chunks:
-        totals.add_chunk(chunk)
-    totals.resumed = totals.rows
+    totals.resume(ledger.chunks)
     if not ledger.is_complete:
         with corpus as all_documents, warnings.catch_warnings():
             documents = islice(all_documents, job.limit)
@@ -564,12 +580,7 @@ class _Writer:
         sums = Totals()
         for row in self._rows:
             sums.add(row)
-        statuses: dict[str, int] = {status: sums.statuses[status] for status in STATUSES if sums.statuses[status]}
-        chunk = Chunk(
-            len(self._rows), self._digest.value, statuses, sums.input_tokens, sums.output_tokens, sums.passes,
-            round(now - self._since, 3),
-        )  # fmt: skip
-        self._ledger.commit(self._rows, chunk)
+        self._ledger.commit(self._rows, sums.as_chunk(self._digest, now - self._since))
         self._since = now
         self._begin()
         rate = self._totals.failed / self._totals.rows

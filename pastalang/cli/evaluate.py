@@ -34,7 +34,16 @@ from pastalang.cli.options import (
     drafts_of,
     sampling_of,
 )
-from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, unwritable, write_file
+from pastalang.cli.output import (
+    echo,
+    echo_document,
+    echo_error,
+    named_lines,
+    reason_of,
+    refuse_unwritable,
+    unwritable,
+    write_file,
+)
 from pastalang.cli.process import command
 from pastalang.cli.sources import function_named, plan_of, refuse_second, rows_of
 from pastalang.plan.branches import Mode, Overrun, Placement
@@ -280,13 +289,10 @@ def _as_text(report: dict[str, Any]) -> str:
             ("model", f"{report['model']}, mode {report['mode']}"),
         ]
     lines += [(f"  {name}", f"F1 {counts['f1']:.2f}") for name, counts in report["fields"].items()]
-    width = max(16, *(len(name) for name, _ in lines))
-    return "\n".join(f"{name:<{width}} {value}" for name, value in lines)
+    return named_lines(lines)
 
 
 def _as_data(report: Report, fields: Mapping[str, Counts]) -> dict[str, Any]:
-    from dataclasses import asdict
-
     data = asdict(report)
     for name in ("reported", "strict", "normalised"):
         data[name] = _counted(getattr(report, name))
@@ -294,8 +300,6 @@ def _as_data(report: Report, fields: Mapping[str, Counts]) -> dict[str, Any]:
 
 
 def _counted(counts: Counts) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return asdict(counts) | {
         "precision": counts.precision,
         "recall": counts.recall,

@@ -54,9 +54,19 @@ from pastalang.cli.options import (
     adapter_of,
     drafts_of,
     dtype_of,
+    refuse_both,
     sampling_of,
 )
-from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, show_notes, unwritable
+from pastalang.cli.output import (
+    echo,
+    echo_document,
+    echo_error,
+    named_lines,
+    reason_of,
+    refuse_unwritable,
+    show_notes,
+    unwritable,
+)
 from pastalang.cli.process import command
 from pastalang.cli.run import OnCut
 from pastalang.cli.sources import SOURCE, is_standard_input, task_named
@@ -225,8 +235,7 @@ def _check_usage(settings: ExtractSettings) -> None:
     output, compare = settings.output, settings.compare
     if output is None and not settings.dry_run and compare is None:
         raise Refused("pasta extract needs --output FILE, --dry-run or --compare N", EXIT_USAGE)
-    if settings.resume and settings.overwrite:
-        raise Refused("--resume goes on with a run and --overwrite begins again: pass one of them", EXIT_USAGE)
+    refuse_both("--resume goes on with a run and --overwrite begins again", settings.resume, settings.overwrite)
     if settings.price_per_hour is not None and not settings.dry_run:
         raise Refused("--price-per-hour belongs to --dry-run", EXIT_USAGE)
     if settings.workers is not None and settings.ray is None:
@@ -251,8 +260,7 @@ def _refuse_for_server(settings: ExtractSettings) -> None:
 
 
 def _check_comparison(settings: ExtractSettings) -> None:
-    if settings.dry_run:
-        raise Refused("--dry-run and --compare measure different things: pass one of them", EXIT_USAGE)
+    refuse_both("--dry-run and --compare measure different things", settings.dry_run, settings.compare)
     if settings.mode is Mode.SEQUENTIAL:
         raise Refused("--compare compares with --mode sequential: choose strict or lockstep", EXIT_USAGE)
     if settings.output is not None and is_standard_input(settings.documents):
@@ -632,7 +640,7 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     lines += [("doubtful", line) for line in summary["doubts"]]
     if "next" in summary:
         lines.append(("next", summary["next"]))
-    return _aligned(lines)
+    return named_lines(lines)
 
 
 def estimate_text(found: Estimate, in_flight: int, price: float | None, *, note: str | None = None) -> str:
@@ -656,7 +664,7 @@ def estimate_text(found: Estimate, in_flight: int, price: float | None, *, note:
         lines.append(("price", f"{found.price(price):,.2f} at {price:,.2f} per hour"))
     if note is not None:
         lines.append(("note", note))
-    return _aligned(lines)
+    return named_lines(lines)
 
 
 def comparison_text(found: Comparison) -> str:
@@ -670,17 +678,13 @@ def comparison_text(found: Comparison) -> str:
         lines += [("", f"    {each.document}: {each.parallel} → {each.sequential}") for each in one.examples]
         if one.advice is not None:
             lines.append(("", f"    {_advised(one.advice)}"))
-    return _aligned(lines + [("note", note) for note in found.notes])
+    return named_lines(lines + [("note", note) for note in found.notes])
 
 
 def _advised(advice: Advice) -> str:
     if advice.after is not None:
         return f"`{advice.after}` makes {advice.fixes} of {advice.tried} the same"
     return "no `after` that was tried makes them the same; --mode sequential does, in more passes"
-
-
-def _aligned(lines: list[tuple[str, str]]) -> str:
-    return "\n".join(f"{name:<16} {value}".rstrip() for name, value in lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

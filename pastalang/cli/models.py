@@ -40,10 +40,7 @@ class ModelsSettings:
 
 @command(ModelsSettings)
 def models_command(settings: ModelsSettings) -> None:
-    try:
-        chosen = default_model()
-    except PastaError as problem:
-        raise Refused(str(problem), EXIT_UNREADABLE) from problem
+    chosen = chosen_model(None)
     found = list(models_here())
     if chosen.name not in [one.name for one in found]:
         found.append(Found(chosen.name, "named as the default"))
@@ -79,10 +76,17 @@ def _because(chosen: Choice) -> str:
 
 def chosen_model(model: str | None) -> Choice:
     """What `--model` names, or the default. Raises `Refused`."""
-    try:
+    with _refusing():
         return default_model() if model is None else Choice(model, "--model")
+
+
+@contextmanager
+def _refusing(option: str = "", code: int = EXIT_UNREADABLE) -> Iterator[None]:
+    """What the library raises becomes a refusal that names the option."""
+    try:
+        yield
     except PastaError as problem:
-        raise Refused(str(problem), EXIT_UNREADABLE) from problem
+        raise Refused(f"{option}: {problem}" if option else str(problem), code) from problem
 
 
 def refuse_model(model: str, *, with_weights: bool = True, may_be_server: bool = False) -> None:
@@ -91,31 +95,23 @@ def refuse_model(model: str, *, with_weights: bool = True, may_be_server: bool =
     if may_be_server and is_address(model):
         from pastalang.hosts.opening import address_of
 
-        try:
+        with _refusing("--model", EXIT_USAGE):
             address_of(model)
-        except PastaError as problem:
-            raise Refused(f"--model: {problem}", EXIT_USAGE) from problem
         return
-    try:
+    with _refusing():
         check_source(model, with_weights=with_weights)
-    except PastaError as problem:
-        raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
 def refuse_adapter(model: str, adapter: Adapter) -> None:
     """Raises `Refused` if there is no such adapter."""
-    try:
+    with _refusing("--adapter"):
         adapter_folder(model, adapter)
-    except PastaError as problem:
-        raise Refused(f"--adapter: {problem}", EXIT_UNREADABLE) from problem
 
 
 def refuse_hub(model: str) -> None:
     """Raises `Refused` if `--model` names a model of the hub that cannot be had. Call it before heavy imports."""
-    try:
+    with _refusing():
         offline_without_hub(model)
-    except PastaError as problem:
-        raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
 def load_engine(
@@ -127,15 +123,10 @@ def load_engine(
     refuse_adapter(model, adapter)
     refuse_hub(model)
     refuse_device(device)
-    try:
-        with ctrl_c_exits_at_once(), _progress(f"loading {model} …"):
-            from pastalang.runtime.engine import Engine
+    with _refusing(), ctrl_c_exits_at_once(), _progress(f"loading {model} …"):
+        from pastalang.runtime.engine import Engine
 
-            return Engine.load(
-                model, device=device, dtype=dtype, cells=cells, adapter=adapter, placement=placement
-            )  # fmt: skip
-    except PastaError as problem:
-        raise Refused(str(problem), EXIT_UNREADABLE) from problem
+        return Engine.load(model, device=device, dtype=dtype, cells=cells, adapter=adapter, placement=placement)
 
 
 def open_engine(
@@ -151,13 +142,10 @@ def open_engine(
 
 def ask_server(address: str, *, api_key: str | None, documents: int | None = None) -> RemoteEngine:
     """`documents` are those that a long run has in flight. Raises `Refused`."""
-    try:
-        with ctrl_c_exits_at_once(), _progress(f"asking {address} …"):
-            from pastalang.hosts.opening import open_server
+    with _refusing(), ctrl_c_exits_at_once(), _progress(f"asking {address} …"):
+        from pastalang.hosts.opening import open_server
 
-            return open_server(address, api_key=api_key, documents=documents)
-    except PastaError as problem:
-        raise Refused(str(problem), EXIT_UNREADABLE) from problem
+        return open_server(address, api_key=api_key, documents=documents)
 
 
 def refuse_for_server(options: Mapping[str, object], which: str = "--model names a server") -> None:
@@ -172,12 +160,10 @@ def load_tokenizer(model: str) -> Any:
     """The tokenizer of a model, without its weights. Raises `Refused`."""
     refuse_model(model, with_weights=False)
     refuse_hub(model)
-    try:
+    with _refusing():
         from pastalang.runtime.models.loading import load_tokenizer as load
 
         return load(model)
-    except PastaError as problem:
-        raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
 @contextmanager
@@ -199,10 +185,8 @@ def refuse_device(device: str | None) -> None:
         return
     from pastalang.runtime.models.loading import check_device
 
-    try:
+    with _refusing("--device", EXIT_USAGE):
         check_device(device)
-    except PastaError as problem:
-        raise Refused(f"--device: {problem}", EXIT_USAGE) from problem
 
 
 # ── engines of long runs ─────────────────────────────────────────────────────────────────────────────────

@@ -111,6 +111,12 @@ GuessAhead: TypeAlias = Annotated[
 ]
 
 
+def refuse_both(why: str, *given: object) -> None:
+    """Raises `Refused` if both options are given."""
+    if all(one is not None and one is not False for one in given):
+        raise Refused(f"{why}: pass one of them", EXIT_USAGE)
+
+
 def dtype_of(given: DType | None) -> DTypeName | None:
     match given:
         case None:

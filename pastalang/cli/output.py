@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar, cast
@@ -49,6 +49,12 @@ def show_notes(*notes: str | None) -> None:
     for note in notes:
         if note is not None:
             echo_error(f"note: {note}")
+
+
+def named_lines(lines: Sequence[tuple[str, str]]) -> str:
+    """Figures below one another, each behind its name."""
+    width = max(16, *(len(name) for name, _ in lines))
+    return "\n".join(f"{name:<{width}} {value}".rstrip() for name, value in lines)
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, assert_never
+from typing import Annotated, assert_never
 
 import typer
 
@@ -158,23 +159,13 @@ def load_encoder(path: Path) -> Encoder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fast:
-    """A tokenizer of the tokenizers library."""
+class _Counter:
+    """`ids` gives the tokens of a text."""
 
-    tokenizer: Any
-
-    def encode(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
-
-
-@dataclass(frozen=True, slots=True)
-class _Slow:
-    """A tokenizer of transformers."""
-
-    tokenizer: Any
+    ids: Callable[[str], list[int]]
 
     def encode(self, text: str) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=False))
+        return self.ids(text)
 
 
 def _from_file(path: Path) -> Encoder:
@@ -184,8 +175,7 @@ def _from_file(path: Path) -> Encoder:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more precise
         raise Refused(f"{path} could not be read as a tokenizer: {error}", EXIT_UNREADABLE) from error
-
-    return _Fast(tokenizer)
+    return _Counter(lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids))
 
 
 def _from_folder(path: Path) -> Encoder:
@@ -198,5 +188,4 @@ def _from_folder(path: Path) -> Encoder:
         raise Refused(
             f"{path} holds no {TOKENIZER_FILE}, and transformers cannot read it: {reason}", EXIT_UNREADABLE
         ) from error
-
-    return _Slow(tokenizer)
+    return _Counter(lambda text: list(tokenizer.encode(text, add_special_tokens=False)))

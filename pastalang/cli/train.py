@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from importlib import import_module
@@ -15,7 +17,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.models import refuse_device, refuse_hub, refuse_model
-from pastalang.cli.options import ColumnMap, Device, OverrunPolicy, TemplateName, columns_of
+from pastalang.cli.options import ColumnMap, Device, OverrunPolicy, TemplateName, columns_of, refuse_both
 from pastalang.cli.output import echo, echo_error
 from pastalang.cli.process import command, ctrl_c_asked, screen
 from pastalang.cli.sources import (
@@ -386,8 +388,7 @@ def train_command(given: TrainSettings) -> None:
 
 def _check_usage(given: TrainSettings) -> None:
     _refuse_numbers(given.learning_rate, given.epochs)
-    if given.steps is not None and given.epochs is not None:
-        raise Refused("--steps and --epochs both say how long to train: pass one of them", EXIT_USAGE)
+    refuse_both("--steps and --epochs both say how long to train", given.steps, given.epochs)
     _check_lora(given)
     if given.validation is None and not given.hold_out and (given.patience or given.judge_every):
         raise Refused("--patience and --judge-every need --validation, or a --hold-out above 0", EXIT_USAGE)
@@ -509,17 +510,22 @@ def _train(job: Job) -> None:
 
     show, live = screen()
     with all_processes(job.device) as (processes, device):
-        try:
-            with ctrl_c_asked(is_once=processes.count > 1, is_shown=processes.is_first) as is_stopped:
-                own = replace(job, device=device)
-                fine_tune(own, report=show, live=live, is_stopped=is_stopped, processes=processes)
-        except (Interrupted, LostProcess, TrainingStopped) as stopped:
-            if not processes.is_first:  # which says it
-                return
-            if not isinstance(stopped, Interrupted):
-                raise
-            advice = "give the same command again to go on"
-            raise Refused(f"{stopped} in {job.out}: {advice}", EXIT_STOPPED) from stopped
+        asked = ctrl_c_asked(is_once=processes.count > 1, is_shown=processes.is_first)
+        is_said = nullcontext() if processes.is_first else suppress(Interrupted, LostProcess, TrainingStopped)
+        with _going_on_later(job.out), is_said, asked as is_stopped:
+            own = replace(job, device=device)
+            fine_tune(own, report=show, live=live, is_stopped=is_stopped, processes=processes)
+
+
+@contextmanager
+def _going_on_later(out: Path) -> Iterator[None]:
+    """A run that was stopped has a checkpoint."""
+    from pastalang.training.errors import Interrupted
+
+    try:
+        yield
+    except Interrupted as stopped:
+        raise Refused(f"{stopped} in {out}: give the same command again to go on", EXIT_STOPPED) from stopped
 
 
 def _options(context: typer.Context) -> dict[str, Any]:
@@ -555,7 +561,6 @@ def train_bonbon(given: TrainSettings, settings: Settings, program: Program) -> 
     """A preference round for a model that opens threads, or several. An interrupted one goes on. Raises `Refused`."""
     round = _round_of(given, settings, program)
     from pastalang.training.bonbon import train_round, train_rounds
-    from pastalang.training.errors import Interrupted
 
     show, live = screen()
 
@@ -563,19 +568,15 @@ def train_bonbon(given: TrainSettings, settings: Settings, program: Program) -> 
         if live is not None:
             live(f"sampling: {done:,} rows")
 
-    try:
-        with ctrl_c_asked() as is_stopped:
-            if given.rounds == 1:
-                train_round(round, report=show, is_stopped=is_stopped, on_done=on_done)
-            else:
-                train_rounds(round, given.rounds, report=show, is_stopped=is_stopped, on_done=on_done)
-    except Interrupted as stopped:
-        raise Refused(f"{stopped} in {given.out}: give the same command again to go on", EXIT_STOPPED) from stopped
+    with _going_on_later(given.out), ctrl_c_asked() as is_stopped:
+        if given.rounds == 1:
+            train_round(round, report=show, is_stopped=is_stopped, on_done=on_done)
+        else:
+            train_rounds(round, given.rounds, report=show, is_stopped=is_stopped, on_done=on_done)
 
 
 def _round_of(given: TrainSettings, settings: Settings, program: Program) -> Round:
-    if given.score is not None and given.judge is not None:
-        raise Refused("--score and --judge both say how good an answer is: pass one of them", EXIT_USAGE)
+    refuse_both("--score and --judge both say how good an answer is", given.score, given.judge)
     score = None if given.score is None else function_named("--score", given.score)
     judge = None if given.judge is None else function_named("--judge", given.judge)
     for other in (given.baseline, given.reference):
@@ -597,7 +598,6 @@ def _round_of(given: TrainSettings, settings: Settings, program: Program) -> Rou
 
 def train_ppd(given: TrainSettings, settings: Settings, program: Program) -> None:
     """Prompt tokens that predict what a model says next. An interrupted run goes on. Raises `Refused`."""
-    from pastalang.training.errors import Interrupted
     from pastalang.training.probe_methods import PromptJob, PromptTraining, train_prompt_tokens
 
     training = PromptTraining(
@@ -612,8 +612,5 @@ def train_ppd(given: TrainSettings, settings: Settings, program: Program) -> Non
         overwrite=given.overwrite, options=given.repeated, logs=tuple(given.log or ()),
     )  # fmt: skip
     show, live = screen()
-    try:
-        with ctrl_c_asked() as is_stopped:
-            train_prompt_tokens(job, report=show, live=live, is_stopped=is_stopped)
-    except Interrupted as stopped:
-        raise Refused(f"{stopped} in {given.out}: give the same command again to go on", EXIT_STOPPED) from stopped
+    with _going_on_later(given.out), ctrl_c_asked() as is_stopped:
+        train_prompt_tokens(job, report=show, live=live, is_stopped=is_stopped)

@@ -46,9 +46,10 @@ from pastalang.cli.options import (
     TopP,
     adapter_of,
     columns_of,
+    refuse_both,
     sampling_of,
 )
-from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, write_file
+from pastalang.cli.output import echo, echo_document, echo_error, named_lines, reason_of, refuse_unwritable, write_file
 from pastalang.cli.process import command, ctrl_c_asked, screen
 from pastalang.cli.sources import (
     build,
@@ -148,10 +149,8 @@ def _check_usage(settings: LabelSettings) -> None:
     columns_of(settings.map)
     output = settings.output
     refuse_second(settings.program, settings.rows)
-    if settings.model is not None and settings.teacher is not None:
-        raise Refused("--model and --teacher both say who answers: pass one of them", EXIT_USAGE)
-    if settings.resume and settings.overwrite:
-        raise Refused("--resume goes on with a run and --overwrite begins again: pass one of them", EXIT_USAGE)
+    refuse_both("--model and --teacher both say who answers", settings.model, settings.teacher)
+    refuse_both("--resume goes on with a run and --overwrite begins again", settings.resume, settings.overwrite)
     if output.suffix not in (".jsonl", ".ndjson"):
         raise Refused(f"training rows are written to a file that ends in .jsonl, not to {output}", EXIT_USAGE)
     refuse_unwritable(output, settings.program, settings.rows)
@@ -265,7 +264,7 @@ def _label_text(summary: Mapping[str, Any]) -> str:
     ]
     if summary["resumed"]:
         lines.append(("resumed", f"after {summary['resumed']:,} rows of an earlier run"))
-    return "\n".join(f"{name:<16} {value}" for name, value in lines)
+    return named_lines(lines)
 
 
 def _why(job: LabelJob) -> str:
@@ -393,8 +392,7 @@ def _statistics_text(found: Statistics) -> str:
         ("rejected", f"{sum(found.rejected.values()):,}"),
         *((f"  {reason}", f"{count:,}") for reason, count in found.rejected.items()),
     ]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+    return "\n".join(_columns(lines))
 
 
 _FEW = 20  # rows: intervals of fewer say little

@@ -47,6 +47,7 @@ from pastalang.training.run_folder import (
     ReportLine,
     Stand,
     check_folder,
+    kept_lines,
     prepare_folder,
     stand_of,
     write_options,
@@ -174,32 +175,6 @@ def baseline_answers(
         return [None if isinstance(result, PastaError) else result.text for result in results]
 
     return kept_lines(kept, len(rows), more, on_done)
-
-
-def kept_lines(
-    kept: Path, count: int, more: Callable[[int], Sequence[Any]], on_done: Callable[[int], None]
-) -> list[Any]:
-    """The first lines of a file of JSON. `more` makes those after the given number that are missing."""
-    found = _whole_lines(kept)[:count]
-    with kept.open("a", encoding="utf-8") as file:
-        while len(found) < count:
-            new = more(len(found))
-            file.write("".join(json.dumps(line) + "\n" for line in new))
-            file.flush()
-            found += new
-            on_done(len(found))
-    return found
-
-
-def _whole_lines(kept: Path) -> list[Any]:
-    """The lines of a file, which loses its last one if a run was killed while it wrote it."""
-    if not kept.exists():
-        return []
-    text = kept.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        kept.write_text(whole, encoding="utf-8")
-    return [json.loads(line) for line in whole.splitlines()]
 
 
 def tagged_text(encoder: Encoder, policy: AutoPolicy, result: Result) -> str:
@@ -416,11 +391,8 @@ def train_round(
     model = base.load(device=round.device, seed=settings.seed, lora=round.lora, precision=settings.precision)
     loss = BonbonLoss(_reference(round, model, batches), round.preference)
     steps = settings.steps or -(-len(pairs) // round.pairs)
-    warmup = min(settings.warmup_steps, max(1, steps // 10)) if round.warmup is None else round.warmup
-    progress = train(
-        model, batches, replace(settings, steps=steps, warmup_steps=warmup), work, identity=identity, loss=loss,
-        report=report, is_stopped=is_stopped,
-    )  # fmt: skip
+    settings = settings.lasting(steps, round.warmup, at_most=settings.warmup_steps)
+    progress = train(model, batches, settings, work, identity=identity, loss=loss, report=report, is_stopped=is_stopped)
     report(
         f"margin of the pairs: {_margin(model, batches, loss.reference):.2f}, aimed at {round.preference.margin:.2f}"
     )

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -225,8 +225,7 @@ def _settings(job: Job, batches: PackedBatches) -> Settings:
     steps = job.settings.steps
     if job.epochs is not None:
         steps = batches.steps_of(job.epochs, accumulation=job.settings.accumulation)
-    warmup = min(100, max(1, steps // 10)) if job.warmup is None else job.warmup
-    return replace(job.settings, steps=steps, warmup_steps=warmup)
+    return job.settings.lasting(steps, job.warmup)
 
 
 def _summary(

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from pastalang.bulk.documents import Document
-from pastalang.bulk.run import Chunk, Digest, Ledger
+from pastalang.bulk.run import Chunk, Counts, Digest, Ledger
 from pastalang.failures import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.plan.serialise import fingerprint
@@ -238,35 +238,16 @@ class LabelJob:
 
 
 @dataclass
-class LabelTotals:
-    """The rows so far, those of earlier processes among them."""
-
-    statuses: Counter[str] = field(default_factory=Counter)
-    input_tokens: int = 0
-    output_tokens: int = 0
-    passes: int = 0
-    resumed: int = 0
+class LabelTotals(Counts):
     of: int = 0
     left_out: tuple[str, ...] = ()  # columns that are not used
-    began: float = field(default_factory=time.perf_counter)
-
-    @property
-    def rows(self) -> int:
-        return sum(self.statuses.values())
 
     @property
     def kept(self) -> int:
         return self.statuses["kept"]
 
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.began
-
-    def add(self, statuses: Mapping[str, int], read: int, written: int, passes: int) -> None:
-        self.statuses.update(statuses)
-        self.input_tokens += read
-        self.output_tokens += written
-        self.passes += passes
+    def add(self, row: Labelled) -> None:
+        self.count(row.answer.status, *row.answer.tokens, row.answer.passes)
 
 
 def label_file(
@@ -283,9 +264,7 @@ def label_file(
     with Ledger(job.out, job.identity, _TrainingRows()) as ledger:
         is_new = not ledger.folder.exists()
         ledger.open(resume=resume, overwrite=overwrite)
-        for chunk in ledger.chunks:
-            totals.add(chunk.statuses, chunk.input_tokens, chunk.output_tokens, chunk.passes)
-        totals.resumed = totals.rows
+        totals.resume(ledger.chunks)
         if not ledger.is_complete:
             ledger.skip(map(_document, asked))
             try:
@@ -317,20 +296,19 @@ def _label(
 
 
 def _chunk(rows: Sequence[Labelled], asked: Sequence[Asked | BadRow], seconds: float) -> Chunk:
-    digest = Digest()
+    digest, sums = Digest(), LabelTotals()
     for one in asked:
         digest.add(_document(one))
-    read, written = (sum(row.answer.tokens[part] for row in rows) for part in (0, 1))
-    statuses = dict(Counter[str](row.answer.status for row in rows))
-    passes = sum(row.answer.passes for row in rows)
-    return Chunk(len(rows), digest.value, statuses, read, written, passes, round(seconds, 3))
+    for row in rows:
+        sums.add(row)
+    return sums.as_chunk(digest, seconds)
 
 
 def _counted(
     found: Iterator[Labelled], totals: LabelTotals, report: Callable[[LabelTotals], None]
 ) -> Iterator[Labelled]:
     for one in found:
-        totals.add({one.answer.status: 1}, *one.answer.tokens, one.answer.passes)
+        totals.add(one)
         report(totals)
         yield one
 

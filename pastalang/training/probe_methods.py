@@ -70,6 +70,7 @@ from pastalang.training.run_folder import (
     StepLines,
     check_folder,
     fingerprint_of_weights,
+    kept_lines,
     prepare_folder,
     put_weights,
     write_options,
@@ -179,7 +180,7 @@ def _rows(
     recorder = Recorder(base.tokenizer, window=window)
     answers = {**identity, "seed": str(job.settings.seed), "distances": "", "ensemble": "", "decay": "", "rows": ""}
     name = sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()[:12]
-    kept = job.out / WORK / f"answers-{name}.jsonl"
+    kept = job.out / WORK / f"drawn-{name}.jsonl"
     drawn = _answered(job, base, plan, asked, kept, live)
     for one, found in zip([one for one in asked for _ in range(job.training.samples)], drawn, strict=True):
         if found:
@@ -189,43 +190,39 @@ def _rows(
 def _answered(
     job: PromptJob, base: LoadedModel, plan: Plan, asked: Sequence[Asked], kept: Path, live: ReportLine | None
 ) -> list[Drawn]:
-    lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
-    found = [_read(line) for line in lines]
-    wanted, done = len(asked), len(found) // job.training.samples
-    del found[done * job.training.samples :]
     engine: Engine | None = None
     sampling = None if job.training.temperature is None else Sampling(temperature=job.training.temperature)
     before = base.weights.config._attn_implementation
-    with kept.open("w", encoding="utf-8") as file:
-        file.writelines(map(_line, found))
-        while done < wanted:
-            some = asked[done : done + _TOGETHER]
-            engine = engine or Engine.load((base.weights, base.tokenizer), cells=job.cells)
-            ways = [
-                engine.batch(
-                    plan, [one.inputs for one in some], any_mode=True, sampling=sampling, on_truncated="keep",
-                    seed=job.settings.seed * 1_000_003 + number,
-                )
-                for number in range(job.training.samples)
-            ]  # fmt: skip
-            for results in zip(*ways, strict=True):
-                for result in results:
-                    found.append(drawn_of(result))
-                    file.write(_line(found[-1]))
-            file.flush()
-            done += len(some)
-            if live is not None:
-                live(f"the model answers: {done:,} of {wanted:,} rows")
+
+    def more(first: int) -> list[list[Any]]:
+        """What is drawn for the next rows, all samples of a row in a line."""
+        nonlocal engine
+        engine = engine or Engine.load((base.weights, base.tokenizer), cells=job.cells)
+        inputs = [one.inputs for one in asked[first : first + _TOGETHER]]
+        ways = [
+            engine.batch(
+                plan, inputs, any_mode=True, sampling=sampling, on_truncated="keep",
+                seed=job.settings.seed * 1_000_003 + number,
+            )
+            for number in range(job.training.samples)
+        ]  # fmt: skip
+        return [[_written(drawn_of(result)) for result in results] for results in zip(*ways, strict=True)]
+
+    def on_done(done: int) -> None:
+        if live is not None:
+            live(f"the model answers: {done:,} of {len(asked):,} rows")
+
+    lines = kept_lines(kept, len(asked), more, on_done)
     base.weights.set_attn_implementation(before)
-    return found
+    return [_read(drawn) for line in lines for drawn in line]
 
 
-def _line(drawn: Drawn) -> str:
-    return json.dumps([[*lane, list(tokens)] for lane, tokens in drawn.items()]) + "\n"
+def _written(drawn: Drawn) -> list[Any]:
+    return [[*lane, list(tokens)] for lane, tokens in drawn.items()]
 
 
-def _read(line: str) -> Drawn:
-    return {(name, tuple(items)): tokens for name, items, tokens in json.loads(line)}
+def _read(drawn: Sequence[Any]) -> Drawn:
+    return {(name, tuple(items)): tokens for name, items, tokens in drawn}
 
 
 # ── training ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from pastalang.bulk.documents import first_line, import_arrow
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.reading import HINTS
 from pastalang.source import Source
@@ -252,11 +252,11 @@ def _cells(cells: list[str], header: list[str], origin: str) -> TableRow | BadRo
 
 
 def _parquet(data: bytes, name: str) -> Iterator[Scanned]:
-    parquet = _arrow("pyarrow.parquet", name)
+    parquet = import_arrow("pyarrow.parquet", f"reading {name}")
     try:
         table = parquet.read_table(io.BytesIO(data))
     except Exception as problem:  # whatever the library makes of a damaged file
-        raise UnreadableData(f"{name} could not be read as Parquet: {_first_line(problem)}") from problem
+        raise UnreadableData(f"{name} could not be read as Parquet: {first_line(problem)}") from problem
     yield from _arrow_rows(table, name, {}, 0)
 
 
@@ -267,7 +267,7 @@ def _data_set(folder: Path) -> Iterator[Scanned]:
         raise BadData(f"{folder} is a data set in parts; pass one of them: {named}")
     if not (folder / _STATE).is_file():
         raise UnreadableData(f"{folder} could not be read: it is a folder, and holds no data set: no {_STATE}")
-    ipc = _arrow("pyarrow.ipc", str(folder))
+    ipc = import_arrow("pyarrow.ipc", f"reading {folder}")
     state = _json_file(folder / _STATE)
     if state.get("_indices_data_files"):
         raise BadData(f"{folder} is a selection of a data set: save it with `flatten_indices().save_to_disk`")
@@ -278,7 +278,7 @@ def _data_set(folder: Path) -> Iterator[Scanned]:
             with part.open("rb") as stream, ipc.open_stream(stream) as reader:
                 table = reader.read_all()
         except Exception as problem:  # whatever the library makes of a damaged file
-            raise UnreadableData(f"{part} could not be read as Arrow data: {_first_line(problem)}") from problem
+            raise UnreadableData(f"{part} could not be read as Arrow data: {first_line(problem)}") from problem
         yield from _arrow_rows(table, str(folder), names, number)
         number += table.num_rows
 
@@ -334,17 +334,6 @@ def exact_json(value: object) -> JsonValue:
             return {str(key): exact_json(item) for key, item in value.items()}
         case _:
             raise BadRow(f"holds {value!r:.40}, which JSON does not have")
-
-
-def _arrow(module: str, name: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as problem:
-        raise UnreadableData(f"reading {name} needs pyarrow: pip install 'pastalang[bulk]'") from problem
-
-
-def _first_line(problem: BaseException) -> str:
-    return next(iter(str(problem).splitlines()), type(problem).__name__)[:200]
 
 
 _FORMATS: Final[Mapping[str, Callable[[bytes, str], Iterable[Scanned]]]] = {

@@ -325,6 +325,35 @@ def writing(place: Path, advice: str) -> Iterator[None]:
         raise UnwritableCheckpoint(f"{place} could not be written: {reason.lower()}; {advice}") from problem
 
 
+# ── answers of a model ────────────────────────────────────────────────────────────────────────────────────
+
+
+def kept_lines(
+    kept: Path, count: int, more: Callable[[int], Sequence[Any]], on_done: Callable[[int], None]
+) -> list[Any]:
+    """The first lines of a file of JSON. `more` makes those after the given number that are missing."""
+    found = _whole_lines(kept)[:count]
+    with kept.open("a", encoding="utf-8") as file:
+        while len(found) < count:
+            new = more(len(found))
+            file.write("".join(json.dumps(line) + "\n" for line in new))
+            file.flush()
+            found += new
+            on_done(len(found))
+    return found
+
+
+def _whole_lines(kept: Path) -> list[Any]:
+    """The lines of a file, which loses its last one if a run was killed while it wrote it."""
+    if not kept.exists():
+        return []
+    text = kept.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        kept.write_text(whole, encoding="utf-8")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 # ── the weights of a model ───────────────────────────────────────────────────────────────────────────────
 
 

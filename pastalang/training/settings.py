@@ -6,7 +6,7 @@ The command line reads this module for its options, so importing it is cheap: th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from pastalang.plan.branches import Mode
@@ -88,6 +88,11 @@ class Settings:
         """The settings that change the weights, by their names as options. A resumed run must have the same."""
         names = (field.name for field in fields(self) if field.name not in ("save_every", "checkpointing"))
         return {name.replace("_", "-"): f"{getattr(self, name)}" for name in names}
+
+    def lasting(self, steps: int, warmup: int | None, *, at_most: int = 100) -> Settings:
+        """So many steps, with a warm-up of a tenth of them and `at_most` so many if none is asked for."""
+        usual = min(at_most, max(1, steps // 10))
+        return replace(self, steps=steps, warmup_steps=usual if warmup is None else warmup)
 
     def rate(self, step: int) -> float:
         """The learning rate of step `step`, counted from 0: a linear warm-up, then the decay."""

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pastalang import Plan
 from pastalang.errors import HostError, Unsupported
 from pastalang.hosts.checks import check_plan, check_whole
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Plan
 from pastalang.plan.structure import fields_of
 from pastalang.testing import programs
 from pastalang.values.fit import read

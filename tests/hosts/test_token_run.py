@@ -15,10 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang import Engine
+from pastalang import Engine, Plan
 from pastalang.errors import HostError, PastaError
 from pastalang.plan.branches import Hole
-from pastalang.plan.plan import Plan
 from pastalang.plan.structure import fields_of
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
