@@ -28,7 +28,7 @@ from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.extraction import engine_for, is_engine
 from pastalang.failures import PastaError, TruncationWarning
 from pastalang.program.program import Program, Template
-from pastalang.runtime.answer_html import hue
+from pastalang.runtime.answer_html import hue, under
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.result import Result
 
@@ -247,7 +247,8 @@ def lanes_html(lanes: dict[str, tuple[str, bool]]) -> str:
     done = sum(is_done for _, is_done in lanes.values())
     rows = "".join(
         f'<div><span style="opacity:.6">{escape(where)}</span> '
-        f'<span style="background:hsl({hue(number)} 62% 88%);color:#1d2330;border-radius:3px">'
+        f'<span style="background:hsl({hue(number)} 62% 88%);color:#1d2330;border-radius:3px;'
+        f'text-decoration:{under(number)}">'
         f"{escape(text[-_TAIL:])}</span>{'' if is_done else ' …'}</div>"
         for number, (where, (text, is_done)) in enumerate(lanes.items())
     )

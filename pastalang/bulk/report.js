@@ -29,6 +29,7 @@ function bar(share) {
 function named(name, field) {
   const element = html("span", { class: "name" }, name);
   element.style.setProperty("--hue", data.fields[field].hue);
+  element.style.setProperty("--under", data.fields[field].under);
   return element;
 }
 
@@ -215,6 +216,7 @@ function piece(part, values) {
   const [name, , confidence, , field] = values[part[1]];
   const element = html("mark", { title: `${name} · confidence ${confidence.toFixed(2)}` }, part[0]);
   element.style.setProperty("--hue", data.fields[field].hue);
+  element.style.setProperty("--under", data.fields[field].under);
   return element;
 }
 

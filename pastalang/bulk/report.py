@@ -29,7 +29,7 @@ from pastalang.bulk.documents import MAX_BYTES, Columns, Corpus, Document, first
 from pastalang.bulk.rows import STATUSES, Row, text_of_id
 from pastalang.bulk.run import Chunk, RunRefused, check_version
 from pastalang.failures import FileError
-from pastalang.runtime.answer_html import hue, stretches
+from pastalang.runtime.answer_html import hue, stretches, under
 from pastalang.runtime.display.page import fill_page, inert_json
 from pastalang.values.json import write_json
 from pastalang.values.paths import WHOLE, path_text
@@ -227,7 +227,8 @@ class FieldFigures:
         decided = sum(self.confidences)
         return {
             "name": name,
-            "hue": float(hue(self.number)),
+            "hue": int(hue(self.number)),
+            "under": under(self.number),
             "is_shown": not self.is_object or self.filled < of,
             "filled": self.filled,
             "of": of,

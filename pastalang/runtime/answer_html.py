@@ -12,12 +12,13 @@ from pastalang.runtime.answer_parts import FieldResult, Stretch, shown_confidenc
 from pastalang.runtime.quotations import SourceSpan
 
 _SHOWN: Final = 300  # characters of a value
-_HUE_STEP: Final = 137.508  # degrees: neighbouring numbers get colours that are easy to tell apart
+_HUES: Final = (0, 137, 275, 52, 190)  # degrees that are easy to tell apart; a sixth would not be
+_UNDER: Final = ("none", "underline 2px", "underline 2px dotted", "underline 2px double", "underline 2px wavy")
 _PRE: Final = "white-space:pre-wrap;overflow-wrap:anywhere;margin:0;font:13px/1.6 ui-monospace,Menlo,Consolas,monospace"
 _CAPTION: Final = "color:#6b7385;font:12px system-ui,sans-serif;margin-top:6px"
 
-_BY_SHEET: Final = "--hue:{}"
-_INLINE: Final = "background:hsl({} 62% 86%);color:#1d2330;border-radius:3px"
+_BY_SHEET: Final = "--hue:{};--under:{}"
+_INLINE: Final = "background:hsl({} 62% 86%);text-decoration:{};color:#1d2330;border-radius:3px"
 
 
 def answer_html(stretches: Iterable[Stretch], names: dict[int, str], caption: str) -> str:
@@ -27,15 +28,20 @@ def answer_html(stretches: Iterable[Stretch], names: dict[int, str], caption: st
 
 
 def hue(number: int) -> str:
-    """The hue of a lane or a field. Neighbouring numbers are easy to tell apart."""
-    return f"{number * _HUE_STEP % 360:.0f}"
+    """The hue of a lane or a field, of which there are a few: those of one hue have different lines below them."""
+    return str(_HUES[number % len(_HUES)])
+
+
+def under(number: int) -> str:
+    """The line below the text of a lane or a field, as CSS decorates it."""
+    return _UNDER[number // len(_HUES) % len(_UNDER)]
 
 
 def _span(stretch: Stretch, name: str) -> str:
     text = escape(stretch.text)
     if stretch.is_forced:
         return f'<span style="color:#6b7385">{text}</span>'
-    shade = f"background:hsl({hue(stretch.lane)} 62% 88%);color:#1d2330;border-radius:3px"
+    shade = _INLINE.format(hue(stretch.lane), under(stretch.lane))
     return f'<span style="{shade}" title="{escape(name)}">{text}</span>'
 
 
@@ -116,7 +122,8 @@ def _piece(text: str, start: int, over: Sequence[Mark], style: str) -> str:
     starting = (mark.number for mark in over if mark.span.start == start and style == _BY_SHEET)
     anchors = "".join(f'<a id="f{number}"></a>' for number in starting)
     labels = escape("\n".join(mark.label for mark in over))
-    return f'{anchors}<mark style="{style.format(hue(shortest.colour))}" title="{labels}">{escape(text)}</mark>'
+    look = style.format(hue(shortest.colour), under(shortest.colour))
+    return f'{anchors}<mark style="{look}" title="{labels}">{escape(text)}</mark>'
 
 
 def _source(path: str, text: str, marks: Sequence[Mark]) -> str:
@@ -135,7 +142,8 @@ def _row(number: int, field: FieldResult, marks: Sequence[Mark]) -> str:
     value = field.text if len(field.text) <= _SHOWN else field.text[:_SHOWN] + "…"
     name = escape(field.where)
     if mine:
-        name = f'<a class="name" style="--hue:{hue(mine[0].colour)}" href="#f{number}">{name}</a>'
+        style = _BY_SHEET.format(hue(mine[0].colour), under(mine[0].colour))
+        name = f'<a class="name" style="{style}" href="#f{number}">{name}</a>'
     places = ", ".join(f"{escape(mark.span.path)} {mark.span.start}–{mark.span.end}" for mark in mine)
     sure = shown_confidence(field.confidence)
     return f"<tr><td>{name}</td><td>{escape(value)}</td><td>{sure}</td><td>{places}</td></tr>\n"
@@ -153,8 +161,9 @@ h1 {{ grid-column: 1 / -1; font-size: 22px; margin: 0; }}
 h2 {{ font: 600 13px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 8px; opacity: 0.7; }}
 section {{ border: 1px solid var(--line); border-radius: 10px; padding: 14px 18px; margin-bottom: 16px; }}
 .text, td {{ white-space: pre-wrap; overflow-wrap: break-word; }}
-mark, .name {{ background: hsl(var(--hue) 62% var(--light)); color: inherit; border-radius: 3px; padding: 1px 0; }}
-.name {{ padding: 1px 4px; text-decoration: none; }}
+mark, .name {{ background: hsl(var(--hue) 62% var(--light)); color: inherit; border-radius: 3px; padding: 1px 0;
+  text-decoration: var(--under); }}
+.name {{ padding: 1px 4px; }}
 a:target + mark {{ outline: 2px solid; }}
 .alone {{ max-width: 900px; grid-template-columns: minmax(0, 1fr); }}
 .alone main {{ display: none; }}

@@ -162,6 +162,7 @@ def test_a_key_that_is_left_out_counts_as_empty_and_fields_of_maps_are_not_endle
     assert not fields["a"]["is_shown"]
     many = data_of(page_of([(row({f"k{number}": 1 for number in range(1000)}), None)]))["fields"]
     assert len(many) == 201 and many[-1]["name"] == "(other fields)" and many[-1]["filled"] == 801
+    assert len({(one["hue"], one["under"]) for one in many[:25]}) == 25  # told apart by colours and lines
 
 
 # ── texts ────────────────────────────────────────────────────────────────────────────────────────────────
