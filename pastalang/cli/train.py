@@ -511,8 +511,8 @@ def _train(job: Job) -> None:
     show, live = screen()
     with all_processes(job.device) as (processes, device):
         asked = ctrl_c_asked(is_once=processes.count > 1, is_shown=processes.is_first)
-        is_said = nullcontext() if processes.is_first else suppress(Interrupted, LostProcess, TrainingStopped)
-        with _going_on_later(job.out), is_said, asked as is_stopped:
+        first_says_it = nullcontext() if processes.is_first else suppress(Interrupted, LostProcess, TrainingStopped)
+        with _going_on_later(job.out), first_says_it, asked as is_stopped:
             own = replace(job, device=device)
             fine_tune(own, report=show, live=live, is_stopped=is_stopped, processes=processes)
 

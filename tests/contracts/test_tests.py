@@ -23,7 +23,7 @@ PUBLIC = {
 
 # Whoever gets a tenth below a number writes the new one here.
 MOST_LINES = 48_600
-MOST_INTERNAL_MODULES = 200
+MOST_INTERNAL_MODULES = 195
 SLACK = 0.9
 
 
