@@ -204,7 +204,7 @@ def _extractions(
     progress: bool,
 ) -> Generator[Extraction[Any]]:  # fmt: skip
     pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
-    with progress_of(documents, is_shown=progress) as count:
+    with progress_of(documents, in_flight, is_shown=progress) as count:
         for _, found in pairs:
             count(found.status)
             call_hook(on_row, found)
@@ -221,7 +221,7 @@ async def _aextractions(
 ) -> AsyncGenerator[Extraction[Any], None]:
     feed = Feed(task, await asyncio.to_thread(load), in_flight=in_flight)
     inputs = (one async for document in _each(documents, task) for one in feed.inputs_of(document))
-    with progress_of(documents, is_shown=progress) as count:
+    with progress_of(documents, in_flight, is_shown=progress) as count:
         async with aclosing(feed.engine.amap(task.runnable, inputs, **feed.options)) as outcomes:
             async for outcome in outcomes:
                 pair = feed.extraction(outcome)
@@ -265,12 +265,12 @@ def display_of_notebook() -> Any:
 
 
 @contextmanager
-def progress_of(documents: object, *, is_shown: bool) -> Iterator[OnStatus]:
+def progress_of(documents: object, at_once: int, *, is_shown: bool) -> Iterator[OnStatus]:
     """A function to call with the status of each document that is done."""
     if not is_shown:
         yield lambda status: None
         return
-    bar = _Bar(len(documents) if isinstance(documents, Sized) else None)
+    bar = _Bar(len(documents) if isinstance(documents, Sized) else None, at_once)
     try:
         yield bar.add
     finally:
@@ -278,8 +278,9 @@ def progress_of(documents: object, *, is_shown: bool) -> Iterator[OnStatus]:
 
 
 class _Bar:
-    def __init__(self, total: int | None) -> None:
+    def __init__(self, total: int | None, at_once: int) -> None:
         self._total = total
+        self._at_once = at_once  # documents in flight: the first ones say nothing of how long the others take
         self._done = self._failed = 0
         self._begun = self._shown_at = time.monotonic()
         self._display = display_of_notebook()
@@ -330,6 +331,6 @@ class _Bar:
         parts = [f"{self._done:,}{of} documents", f"{self._done / seconds:.1f}/s"]
         if self._failed:
             parts.append(f"{self._failed:,} failed")
-        if self._done and self._total is not None and self._total > self._done:
+        if self._done >= self._at_once and self._total is not None and self._total > self._done:
             parts.append(f"{(self._total - self._done) * seconds / self._done:,.0f} s left")
         return ", ".join(parts)

@@ -329,9 +329,7 @@ class FieldOfRow:
     is_object: bool = False
     confidence: float | None = None
     truncated: bool = False
-    source: str | None = None
-    start: int = 0
-    end: int = 0
+    places: tuple[tuple[str, int, int], ...] = ()  # the columns that it is quoted from, and where in them
 
     @property
     def pattern(self) -> str:
@@ -380,9 +378,14 @@ def _is_json(text: str, path: ValuePath, decided: Mapping[str, Any]) -> bool:
 def _of_decision(decided: Mapping[str, Any]) -> FieldOfRow:
     return FieldOfRow(
         decided["field"], "", False, False, confidence=float(decided["confidence"]),
-        truncated=bool(decided["truncated"]), source=decided["source"], start=decided["start"] or 0,
-        end=decided["end"] or 0,
+        truncated=bool(decided["truncated"]), places=tuple(_places(decided)),
     )  # fmt: skip
+
+
+def _places(decided: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
+    for one in decided.get("sources") or [decided]:
+        if one["source"] is not None:
+            yield one["source"], one["start"], one["end"]
 
 
 def _json(value: Any) -> str:
@@ -409,13 +412,14 @@ def _short(text: str) -> str:
 def _entry(row: Row, texts: Iterable[tuple[str, str]], found: Sequence[FieldOfRow], figures: Figures) -> list[Any]:
     """A row as the page reads it. Parts of a text are a text, a text with the field that quotes it, or a gap."""
     shown = [one for one in found if not one.is_group]
+    places = [(*place, at) for at, one in enumerate(shown) for place in one.places]
     meta = row["_meta"]
     windows = [[one["start"], one["end"], one["status"], one["error"]] for one in meta.get("windows") or ()]
     return [
         text_of_id(row["id"]),
         _short(row["_error"]) if row["_error"] else None,
         [
-            [column, _marked(text, [(one, at) for at, one in enumerate(shown) if one.source == column])]
+            [column, _marked(text, [(begin, end, at) for name, begin, end, at in places if name == column])]
             for column, text in texts
         ],
         [
@@ -436,9 +440,9 @@ def _texts(document: Document | None, columns: Columns) -> Iterator[tuple[str, s
             yield column, json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _marked(text: str, quoted: Sequence[tuple[FieldOfRow, int]]) -> list[Any]:
-    """The text in parts. Where quotations overlap, the shortest is seen."""
-    places = [(one.start, one.end) for one, _ in quoted]
+def _marked(text: str, quoted: Sequence[tuple[int, int, int]]) -> list[Any]:
+    """The text in parts, of quotations with the number of their field. Where they overlap, the shortest is seen."""
+    places = [(begin, end) for begin, end, _ in quoted]
     windows = _windows(len(text), places)
     parts: list[Any] = []
     for start, end, over in stretches(len(text), [*places, *windows]):
@@ -447,7 +451,7 @@ def _marked(text: str, quoted: Sequence[tuple[FieldOfRow, int]]) -> list[Any]:
             parts.append(end - start)
         elif quotes:
             shortest = min(quotes, key=lambda number: places[number][1] - places[number][0])
-            parts.append([text[start:end], quoted[shortest][1]])
+            parts.append([text[start:end], quoted[shortest][2]])
         else:
             parts.append(text[start:end])
     return parts

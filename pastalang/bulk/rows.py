@@ -260,6 +260,7 @@ Row: TypeAlias = dict[str, Any]  # JSON values, exact numbers among them
 STATUSES: Final[tuple[Status, ...]] = ("ok", "unsure", "truncated", "invalid", "too_long", "error")
 FAILED: Final = frozenset({"invalid", "too_long", "error"})  # no value that can be used
 _DIGITS: Final = 4  # of a confidence: the last ones of a float depend on what else was in the step
+_NOWHERE: Final[dict[str, Any]] = {"source": None, "start": None, "end": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,18 +444,18 @@ def _placed(document: Document, problem: str) -> str:
 
 
 def _field(one: FieldResult, document: Document, task: Task) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    places = [_place(place_of(span, document, task.columns.get(span.name, ()))) for span in one.sources]
+    return {
         "field": one.where,
         "confidence": round(one.confidence, _DIGITS),
         "truncated": one.truncated,
-        "source": None,
-        "start": None,
-        "end": None,
+        **(places[0] if places else _NOWHERE),
+        **({"sources": places} if len(places) > 1 else {}),
     }
-    if one.source is not None:
-        place = place_of(one.source, document, task.columns.get(one.source.name, ()))
-        found["source"], found["start"], found["end"] = place
-    return found
+
+
+def _place(place: tuple[str, int, int]) -> dict[str, Any]:
+    return dict(zip(_NOWHERE, place, strict=True))
 
 
 def place_of(source: SourceSpan, document: Document, columns: Sequence[str]) -> tuple[str, int, int]:

@@ -149,9 +149,11 @@ class Worker:
 
 # ── the types of columns ─────────────────────────────────────────────────────────────────────────────────
 
+_PLACE: Final = {"source": pa.string(), "start": pa.int64(), "end": pa.int64()}
 _FIELD: Final = pa.struct(
     {"field": pa.string(), "confidence": pa.float64(), "truncated": pa.bool_()}
-    | {"source": pa.string(), "start": pa.int64(), "end": pa.int64()}
+    | _PLACE
+    | {"sources": pa.list_(pa.struct(_PLACE))}
 )
 _META: Final = pa.struct(
     {name: pa.int64() for name in ("input_tokens", "output_tokens", "passes", "milliseconds", "attempts")}

@@ -379,7 +379,8 @@ def _go_through(work: Work, ledger: Ledger, settings: ExtractSettings) -> Totals
     from pastalang.hosts.errors import ServerLost
 
     count = work.corpus.count(work.job.limit)
-    progress = BulkProgress(sys.stderr, total=count)
+    at_once = work.job.in_flight * (settings.workers or 1)
+    progress = BulkProgress(sys.stderr, total=count, at_once=at_once)
     try:
         with decoding(work, settings, count) as decode, _stopping(progress) as is_stopped, progress:
             return run_job(decode, work.job, work.corpus, ledger, report=progress.show, is_stopped=is_stopped)
@@ -556,9 +557,10 @@ _EVERY: Final = 30.0  # seconds between two plain lines
 class BulkProgress:
     """A context manager. `total` is None if nobody knows how many documents there are."""
 
-    def __init__(self, stream: TextIO, *, total: int | None, every: float = _EVERY) -> None:
+    def __init__(self, stream: TextIO, *, total: int | None, at_once: int = 1, every: float = _EVERY) -> None:
         self._stream = stream
         self._total = total
+        self._at_once = at_once  # documents in flight: the first ones say nothing of how long the others take
         self._every = every
         self._shown = time.monotonic()
         self._live: Progress | None = None
@@ -596,7 +598,7 @@ class BulkProgress:
             parts += [f"{totals.passes / totals.rows:.1f} passes each"] if totals.passes else []
         if totals.failed:
             parts.append(f"{totals.failed:,} failed")
-        if self._total is not None and rate:
+        if self._total is not None and new >= self._at_once:
             parts.append(f"{duration(max(self._total - totals.rows, 0) / rate)} left")
         return ", ".join(parts)
 

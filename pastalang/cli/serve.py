@@ -16,6 +16,7 @@ from pastalang.cli.options import AdapterName, Cells, ComputedIn, Device, adapte
 from pastalang.cli.output import echo_error
 from pastalang.cli.process import command
 from pastalang.plan.branches import Placement
+from pastalang.runtime.models.source import KNOWN
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -88,11 +89,15 @@ def serve_command(settings: ServeSettings) -> None:
             chosen.name, device=settings.device, cells=settings.cells, dtype=dtype_of(settings.dtype),
             adapter=adapter_of(settings.adapter), placement=settings.placement,
         )  # fmt: skip
-        serve.run(engine, served, listener, announce=lambda address: _announce(served.name, address))
+        known = KNOWN.get(chosen.name)
+        own = known.own if known is not None and settings.adapter is None else None
+        serve.run(engine, served, listener, announce=lambda address: _announce(served.name, address, own))
 
 
-def _announce(name: str, address: str) -> None:
+def _announce(name: str, address: str, own: str | None) -> None:
     echo_error(f"serving {name} at {address} (playground at /, OpenAI's clients at /v1)")
+    if own is not None:
+        echo_error(f"with its adapter {own}, which finds values in documents; for chats, serve it with --adapter none")
 
 
 def _serving() -> ModuleType:

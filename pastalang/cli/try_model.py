@@ -19,7 +19,7 @@ from pastalang.cli.sources import SOURCE, rows_of, task_named
 from pastalang.failures import InputError
 from pastalang.plan.branches import Mode
 from pastalang.program.program import InputKind
-from pastalang.runtime.models.source import DEFAULT, is_address
+from pastalang.runtime.models.source import SMOLLM2, is_address
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
@@ -168,12 +168,15 @@ def _next(model: str, settings: TrySettings) -> Iterator[str]:
     source = settings.source
     program = source if source.endswith(".pasta") else "program.pasta"
     named = "" if settings.text is None else f", with `{settings.text}` under the name of the input"
-    yield f"to train on about 30 rows like these{named}, which takes a minute with pasta-mini ({_PAGE}):"
+    is_trained = Path(model).is_dir()  # more of the same few rows would not help
+    rows = "more rows than before, all in one file" if is_trained else "30 rows like these or more"
+    yield f"to train on {rows}{named}: a minute or two with pasta-mini, longer with larger models ({_PAGE}):"
     if program != source:
         yield f"  pasta import {source} -o {program}"
-    yield f"  pasta train hpd --model {model} --program {program} --data THIRTY_ROWS --steps 60 --out trained"
-    yield f"  pasta try {program} OTHER_ROWS --model trained"
-    if model == DEFAULT:
+    base, out = ("MODEL_BEFORE_TRAINING", "trained-again") if is_trained else (model, "trained")
+    yield f"  pasta train hpd --model {base} --program {program} --data ROWS --steps 60 --out {out}"
+    yield f"  pasta try {program} OTHER_ROWS --model {out}"
+    if model != SMOLLM2:
         yield "another model: --model smollm2 is larger, and a model of a billion parameters or more is better by far"
     else:
         yield "another model: one of a billion parameters or more is better by far than the small ones"

@@ -86,13 +86,15 @@ def test_a_worker_is_pickled_without_its_model() -> None:
 def test_quotations_are_placed_in_the_column_that_they_stand_in() -> None:
     class Quote(BaseModel):
         words: Annotated[str, pastalang.Verbatim("text"), pastalang.Tokens(4)]
+        more: list[Annotated[str, pastalang.Verbatim("text")]] = Field(min_length=2, max_length=3)
 
     run = worker(Quote, text=["title", "body"])
     given = {"title": ["Ab cd", "x"], "body": ["ef gh ij", "kl"]}
     for row, title, body in zip(run(pa.table(given)).to_pylist(), *given.values(), strict=True):
-        [field] = row["_fields"]
         texts = {"title": title, "body": body, "text": f"title: {title}\nbody: {body}"}
-        assert texts[field["source"]][field["start"] : field["end"]] == row["value"]["words"]
+        places = [field["sources"] or [field] for field in row["_fields"]]
+        words, more = ([texts[one["source"]][one["start"] : one["end"]] for one in each] for each in places)
+        assert words == [row["value"]["words"]] and more == row["value"]["more"]
 
 
 PROGRAM = """

@@ -100,7 +100,7 @@ def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     assert urgent["example"] == ["rows.jsonl:1", *(json.dumps(one[0]["urgent"]) for one in (given, values))]
     plain = tried(TYPE, "rows.jsonl", "--model", model).stdout
     assert f"{model} on 6 rows: 6 of 12 values are right, too few to use" in plain
-    assert "--data THIRTY_ROWS --steps 60 --out trained" in plain
+    assert "--data ROWS --steps 60 --out trained" in plain
 
 
 def test_labelled_rows_may_have_their_text_in_another_column(model: Path) -> None:
@@ -525,7 +525,7 @@ def test_progress_is_live_on_a_terminal_and_a_line_now_and_then_elsewhere() -> N
     totals.began -= 2
     plain, quiet, terminal = io.StringIO(), io.StringIO(), Terminal()
     for stream, every in ((plain, 0.0), (quiet, 30.0), (terminal, 30.0)):
-        with BulkProgress(stream, total=1_000, every=every) as progress:
+        with BulkProgress(stream, total=1_000, at_once=3, every=every) as progress:
             progress.show(totals)
     assert quiet.getvalue() == ""
     said = plain.getvalue()
