@@ -13,7 +13,7 @@ import typer
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.cli.models import chosen_model, load_engine, refuse_model
 from pastalang.cli.options import AdapterName, Cells, ComputedIn, Device, adapter_of, dtype_of
-from pastalang.cli.output import echo_error
+from pastalang.cli.output import echo_error, show_notes
 from pastalang.cli.process import command
 from pastalang.plan.branches import Placement
 from pastalang.runtime.models.source import KNOWN
@@ -78,7 +78,9 @@ def serve_command(settings: ServeSettings) -> None:
         logs_prompts=settings.log_prompts, patience=settings.patience, isolate_keys=settings.isolate_keys,
     )  # fmt: skip
     if served.programs is not None:
-        serve.Programs(served.programs, reload=False)  # what is wrong with them is said before a model is loaded
+        programs = serve.Programs(served.programs, reload=False)  # what is wrong is said before a model is loaded
+        if not programs.endpoints:
+            show_notes(f"there are no programs in {served.programs}")
     try:
         listener = serve.listener(settings.host, settings.port)
     except OSError as problem:

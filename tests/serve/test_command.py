@@ -31,8 +31,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
     return found
 
 
-def test_the_command_loads_the_model_as_it_is_told(served: list[Engine]) -> None:
-    assert invoke("--port", "0", "--dtype", "bfloat16", "--device", "cpu").exit_code == 0
+def test_the_command_loads_the_model_as_it_is_told(served: list[Engine], tmp_path: Path) -> None:
+    found = invoke("--port", "0", "--dtype", "bfloat16", "--device", "cpu", "--programs", str(tmp_path))
+    assert found.exit_code == 0 and f"note: there are no programs in {tmp_path}" in found.output
     assert served[0].model.dtype is torch.bfloat16
     refused = invoke("--port", "0", "--adapter", "nowhere")
     assert refused.exit_code == 3 and "--adapter: there is no adapter nowhere" in refused.output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
@@ -97,9 +97,13 @@ def test_dataclasses_and_typed_dicts_are_models_too() -> None:
 
 
 def test_a_name_that_is_not_defined_is_told() -> None:
-    unfinished: Any = type("Later", (BaseModel,), {"__annotations__": {"x": "Nowhere"}, "__module__": __name__})
-    with pytest.raises(pastalang.NotExpressible, match="Later cannot be expressed:\n  the name 'Nowhere'"):
-        pastalang.from_model(unfinished)
+    own = {"__annotations__": {"x": "Nowhere"}, "__module__": __name__}
+    for model in (type("Later", (BaseModel,), dict(own)), dataclass(type("Later", (), dict(own)))):
+        with pytest.raises(pastalang.NotExpressible, match="Later cannot be expressed:\n  the name 'Nowhere'"):
+            pastalang.from_model(model)
+    behind: Any = Annotated[str, Field(pattern="(?=a)b")]
+    with pytest.raises(pastalang.NotExpressible, match="Pydantic cannot validate it: look-around, including"):
+        pastalang.from_model(behind)
 
 
 def test_what_is_no_text_and_no_path_is_told() -> None:

@@ -36,7 +36,7 @@ from pydantic import (
     ValidationError,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import Url
+from pydantic_core import SchemaError, Url
 from typing_extensions import TypeAliasType
 
 from pastalang.program import types as t
@@ -142,7 +142,12 @@ def _core_schema(model: Any) -> CoreSchema:
         if isinstance(model, type) and issubclass(model, BaseModel):
             model.model_rebuild()
             return model.__pydantic_core_schema__
-        return TypeAdapter(model).core_schema
+        adapter = TypeAdapter(model)
+        adapter.rebuild()  # raises what names the annotation that is not defined
+        return adapter.core_schema
+    except SchemaError as problem:
+        reason = str(problem).splitlines()[-1].removeprefix("error: ")
+        raise NotExpressible(name, [Mismatch((), f"Pydantic cannot validate it: {reason}")]) from problem
     except PydanticUndefinedAnnotation as problem:
         reason = f"the name {problem.name!r} in an annotation is not defined where the model is"
         raise NotExpressible(name, [Mismatch((), reason)]) from problem
