@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, PastDate, TypeAdapter, ValidationError
 
 from pastalang import NotExpressible
 from pastalang.values.fit import read
@@ -103,3 +103,4 @@ def test_bounds_with_and_without_an_offset_are_left_to_the_model() -> None:
     bounds = {"ge": datetime.datetime(2024, 5, 1), "le": datetime.datetime(2024, 6, 1, tzinfo=datetime.UTC)}
     found = type_of_model(Annotated[datetime.datetime, Field(**bounds)])  # type: ignore[arg-type]
     assert [str(note) for note in found.notes] == ["`ge` of a datetime", "`le` of a datetime"]
+    assert list(map(str, type_of_model(PastDate).notes)) == ["the date lies in the past"]

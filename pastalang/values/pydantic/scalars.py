@@ -325,9 +325,11 @@ def _scalar(value: object) -> t.Scalar:
 
 def _note_bounds(schema: CoreSchema, site: Site) -> None:
     expect_keys(schema, {"ge", "le", "gt", "lt", "now_op", "now_utc_offset", "tz_constraint", "microseconds_precision"})
-    for name in ("ge", "le", "gt", "lt", "now_op"):
+    for name in ("ge", "le", "gt", "lt"):
         if schema.get(name) is not None:
             site.note(f"`{name}` of a {schema['type']}")
+    if schema.get("now_op") is not None:
+        site.note(f"the {schema['type']} lies in the {schema['now_op']}")
 
 
 def _string_key(type: t.Type, site: Site) -> str | None:
