@@ -324,7 +324,9 @@ class Extraction(Generic[T_co]):
         assert self.run is not None
         if self.run.problems:
             return "the answer is not valid: " + "; ".join(map(str, self.run.problems))
-        return f"cut at its limit: {', '.join(map(str, self.run.truncations))}" if self.run.truncated else None
+        return (
+            f"cut at its limit: {', '.join(_each_once(map(str, self.run.truncations)))}" if self.run.truncated else None
+        )
 
     @property
     def result(self) -> Result[T_co]:
@@ -397,9 +399,12 @@ def _windows_shown(windows: Sequence[Window]) -> list[tuple[int, int, str]]:
 
 def advice_on(truncations: Iterable[Truncation]) -> str:
     """The warning for values that their limits have cut and nobody has decided about, or '' if there are none."""
-    counts = Counter(f"{one.path} ({counted(one.limit, one.unit)})" for one in truncations if one.became is None)
-    cut = [field if count == 1 else f"{field} {count:,} times" for field, count in counts.items()]
+    cut = _each_once(f"{one.path} ({counted(one.limit, one.unit)})" for one in truncations if one.became is None)
     return f"values were cut at their limits: {_listed(cut)}; {_ADVICE}" if cut else ""
+
+
+def _each_once(fields: Iterable[str]) -> list[str]:
+    return [field if count == 1 else f"{field} {count:,} times" for field, count in Counter(fields).items()]
 
 
 def warn(truncations: Iterable[Truncation]) -> None:

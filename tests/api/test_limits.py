@@ -38,6 +38,15 @@ def test_a_batch_warns_once_and_counts() -> None:
     assert len(said) == 1 and said[0].filename == __file__
 
 
+def test_a_document_in_windows_names_each_field_that_was_cut_once() -> None:
+    class Note(BaseModel):
+        words: Annotated[list[str], pastalang.Tokens(6)]
+
+    text = "One two three. " * 12
+    found = uniform(on_truncated="keep").extract(Note, text, window=64, overlap=0, details=True)
+    assert len(found.windows) > 1 and found.problem == f"cut at its limit: words (6 tokens) {len(found.windows)} times"
+
+
 def test_a_task_and_a_stream_warn_too() -> None:
     with pytest.warns(pastalang.TruncationWarning):
         asyncio.run(uniform().arun(CUT))
