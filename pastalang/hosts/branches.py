@@ -45,7 +45,6 @@ from pastalang.plan.plan import Plan
 from pastalang.plan.structure import Nesting, visit
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.chat import Turn
-from pastalang.runtime.binding.spaced import fed_end, fed_text, leading_space_of
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
@@ -291,7 +290,7 @@ class PlanRun:
                 self._show(branch, self._turns[index].closing, is_control=True)
             case Text(text=text, shown=shown, begins=begins):
                 self._begin_value(branch, begins)
-                self._write(branch, text, fed_text(segment), shown=shown)
+                self._write(branch, text, segment.fed_text, shown=shown)
             case _ if isinstance(segment, KnownText):
                 for text in texts_of(segment, named=partial(_named, branch), items=branch.cursor.items):
                     self._write(branch, text)
@@ -315,7 +314,7 @@ class PlanRun:
         for part in option.parts:
             if isinstance(part, Text):
                 self._begin_value(branch, part.begins, items)
-                self._write(branch, part.text, fed_text(part))
+                self._write(branch, part.text, part.fed_text)
             else:
                 self._write(branch, str(option.item + 1))
 
@@ -427,7 +426,7 @@ class PlanRun:
         kept = await self._value(branch, hole, sources_of(branch, items))
         found.text, found.truncated, found.is_done = kept.text, kept.was_cut, True
         found.decoding.log_probabilities = [math.nan if kept.log_probability is None else kept.log_probability]
-        branch.path.own.write(leading_space_of(hole) + kept.text, kept.tokens)
+        branch.path.own.write(hole.space + kept.text, kept.tokens)
         self._report(TextDelta(found.path, items, kept.text))
         self._report(FieldDone(found.path, items, kept.text, kept.was_cut))
 
@@ -442,13 +441,13 @@ class PlanRun:
 
     def _constraint(self, hole: Hole) -> Constraint | None:
         """That of the white space before the value and the value; None if no server understands one."""
-        space, bare = leading_space_of(hole), constraint_of(hole, self._types)
+        space, bare = hole.space, constraint_of(hole, self._types)
         return spaced(bare, space, hole, self._types) if space else bare
 
     async def _asked_value(self, branch: HostBranch, hole: Hole, prompt: Prompt, sources: Mapping[str, str]) -> Kept:
         sampling = hole.sampling.over(self.base)
         key = hole.field, branch.cursor.items
-        space, constraint = leading_space_of(hole), self._constraint(hole)
+        space, constraint = hole.space, self._constraint(hole)
         if constraint is None:
             prompt, space, constraint = self._behind(prompt, space), "", constraint_of(hole, self._types)
         reason, reply = "", None
@@ -488,7 +487,7 @@ class PlanRun:
         if isinstance(option, Opening | Closing):
             self._open_or_close(branch, option)
         else:
-            self._write(branch, option.lead, fed_text(option))
+            self._write(branch, option.lead, option.fed_text)
         return taken
 
     async def _asked_choice(
@@ -531,11 +530,11 @@ def _fed(option: Arm | Opening | Closing) -> str | None:
     """What is read where the option is taken; None for the end of the turn."""
     match option:
         case Arm():
-            return fed_text(option)
+            return option.fed_text
         case Opening(parts=parts, item=item):
-            return "".join(fed_text(part) if isinstance(part, Text) else str(item + 1) for part in parts)
+            return "".join(part.fed_text if isinstance(part, Text) else str(item + 1) for part in parts)
         case Closing(repeat=repeat, items=items):
-            return fed_end(repeat, is_empty=items == 0)
+            return repeat.fed_end(is_empty=items == 0)
 
 
 def _follow(branch: HostBranch) -> None:

@@ -25,7 +25,6 @@ from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints import tokens as known
 from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.constraints.guide import NoEndingFits, State, TokenMask
@@ -88,7 +87,7 @@ class TokenRun(PlanRun):
             if read(found.text, hole.type, self._types, quoted=is_json, sources=sources).fits:
                 return found
         found = await super()._asked_value(branch, hole, prompt, sources)
-        return replace(found, tokens=self._encoder.text(leading_space_of(hole) + found.text))
+        return replace(found, tokens=self._encoder.text(hole.space + found.text))
 
     async def _guided_value(self, branch: HostBranch, hole: Hole, prompt: Prompt, sources: Mapping[str, str]) -> Kept:
         """A value of which each token fits. Some schemas can only be checked when it is whole."""
@@ -99,7 +98,7 @@ class TokenRun(PlanRun):
             except NoEndingFits:
                 if hole.form is not Form.JSON or find_mismatches(hole.type, None, self._types):
                     raise
-                return Kept("null", None, False, self._encoder.text(leading_space_of(hole) + "null"))
+                return Kept("null", None, False, self._encoder.text(hole.space + "null"))
             return await self._written(branch, hole, (*prompt, *lead), lead, state)
 
     def _is_greedy(self, sampling: Sampling) -> bool:
@@ -112,10 +111,10 @@ class TokenRun(PlanRun):
         try:
             return make(hole, self.plan, sources).start(max_tokens=hole.max_tokens), ()
         except NoEndingFits:
-            if not leading_space_of(hole):
+            if not hole.space:
                 raise
-        bare = make(without_leading_space(hole), self.plan, sources)
-        return bare.start(max_tokens=hole.max_tokens), self._encoder.text(leading_space_of(hole))
+        bare = make(replace(hole, space=""), self.plan, sources)
+        return bare.start(max_tokens=hole.max_tokens), self._encoder.text(hole.space)
 
     async def _written(self, branch: HostBranch, hole: Hole, prompt: Tokens, lead: Tokens, state: State) -> Kept:
         items = branch.cursor.items

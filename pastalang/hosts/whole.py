@@ -15,7 +15,6 @@ from pastalang.plan.plan import Plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.shown_keys import with_keys_in_words
-from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.repair.validation import CheckedValue, Objection, Policy, judge
 from pastalang.runtime.result import Answer
 from pastalang.values.absent import absent_in, without_cuts
@@ -54,7 +53,7 @@ def messages_of(plan: Plan, values: Mapping[str, Any]) -> list[dict[str, str]]:
             case TurnStart(role=role):
                 messages.append({"role": role.value, "content": ""})
             case Text(shown=True) if messages:
-                messages[-1]["content"] += fed_text(segment)
+                messages[-1]["content"] += segment.fed_text
             case InputText(piece=piece):
                 messages[-1]["content"] += "".join(message_texts([piece], partial(_value, values)))
             case TurnEnd():

@@ -1,5 +1,8 @@
 """What a plan is made of: branches, what each writes and sees, their positions. Frozen data; no tokens, no tensors.
 
+Many tokenizers write a space together with the word after it. For them, `binding.whitespace` changes a plan: a text is
+`fed` without its last space, and the `space` is written with what follows. The text of the answer is the same.
+
 A plan describes *patterns*. A branch inside a `Repeat` or an `Each` stands for one instance per item, made
 when the runtime gets there; `Instance` names such an instance. Everything else is known before decoding.
 
@@ -11,7 +14,7 @@ when the runtime gets there; `Instance` names such an instance. Everything else 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NewType, TypeAlias, TypeVar
 
@@ -24,6 +27,11 @@ T = TypeVar("T")
 BranchId = NewType("BranchId", int)
 ROOT = BranchId(0)
 THREAD: Final = "thread[]"  # the branch of the threads of a whole answer, and their field
+
+
+def _bound(default: Any) -> Any:
+    """A field that only a plan bound to a tokenizer has: it is never saved."""
+    return field(default=default, metadata={"bound": True})
 
 
 class Mode(Enum):
@@ -61,11 +69,19 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Forced text. What is not `shown` (control tags) is fed to the model but is no part of the answer."""
+    """Forced text. What is not `shown` (control tags) is fed to the model but is no part of the answer.
+
+    `fed` is what the model reads in its place, if that differs.
+    """
 
     text: str
     shown: bool = True
     begins: Value | None = None
+    fed: str | None = _bound(None)
+
+    @property
+    def fed_text(self) -> str:
+        return self.text if self.fed is None else self.fed
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +126,8 @@ class Hole:
 
     In a text with `auto` the model opens threads: instances of the branch `threads`, which start where their tags are.
     Its items number them, as those of an `Each`. A thread's own hole has no `threads`.
+
+    The model writes `space` and then the value.
     """
 
     field: str  # its path, unique in the plan: "price", "items[].price"
@@ -120,6 +138,7 @@ class Hole:
     follow: str
     span: Span
     threads: BranchId | None = None
+    space: str = _bound("")
 
     @property
     def auto(self) -> AutoPolicy | None:
@@ -129,6 +148,11 @@ class Hole:
     @property
     def is_thread(self) -> bool:
         return self.auto is not None and self.threads is None
+
+    @property
+    def opening_quote(self) -> str:
+        """The quote that stands before a hole which writes the text of a JSON string without its quotes."""
+        return '"' if self.auto is not None and self.form is Form.JSON else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +185,28 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way to go on: `lead` is what is written when it is chosen, then `segments`."""
+    """One way to go on: `lead` is what is written when it is chosen, then `segments`. `fed` is as in `Text`."""
 
     label: str
     lead: str
     segments: tuple[Segment, ...]
+    fed: str | None = _bound(None)
+
+    @property
+    def fed_text(self) -> str:
+        return self.lead if self.fed is None else self.fed
 
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """The model chooses one arm by its lead; leads are distinct and none is empty."""
+    """The model chooses one arm by its lead; leads are distinct and none is empty. What is fed begins with `space`."""
 
     field: str
     arms: tuple[Arm, ...]
     sampling: Sampling
     span: Span
     begins: Value | None = None
+    space: str = _bound("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +234,14 @@ class Repeat:
     over_hole: bool = False
     has_default_maximum: bool = False  # the program names no maximum, so the planner has chosen one
     begins: Value | None = None
+    space: str = _bound("")  # fed before the first item, or before `empty`
+    last_space: str = _bound("")  # the end of `stop` and `empty` that what follows begins with
+
+    def fed_end(self, *, is_empty: bool) -> str | None:
+        """What the model is fed where the list ends. None if only the end of the turn ends it."""
+        if is_empty and self.empty is not None:
+            return (self.space + self.empty).removesuffix(self.last_space)
+        return None if self.stop is None else self.stop.removesuffix(self.last_space)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def _record(kind: str, data: Mapping[str, Any]) -> Any:
     record = _records().get(kind)
     if record is None:
         raise ValueError(f"an object has the kind {kind!r}, which plans do not have")
-    known = {field.name: field for field in fields(record) if field.init}
+    known = {field.name: field for field in fields(record) if field.init and not field.metadata.get("bound")}
     for name in data:
         if name not in known:
             raise ValueError(f"a {kind} has no `{name}`")

@@ -18,16 +18,16 @@ from typing import Final, assert_never
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.visit import NO_TYPES, flat_arms, reached
-from pastalang.values.json import JsonValue, decimal_text, laid_out_json, spell
+from pastalang.values.json import JsonValue, laid_out_json, spell
 from pastalang.values.patterns import FORMATS, MOMENTS, UUID, anchored
 from pastalang.values.to_schema import schema_of
 
 # ── in a message ───────────────────────────────────────────────────────────────────────────────────────
 
 _MOMENTS: Final = {
-    t.Moment.DATE: "a date (YYYY-MM-DD)",
-    t.Moment.DATETIME: "a date and time (YYYY-MM-DDTHH:MM:SS)",
-    t.Moment.TIME: "a time (HH:MM:SS)",
+    t.Moment.DATE: "date (YYYY-MM-DD)",
+    t.Moment.DATETIME: "date and time (YYYY-MM-DDTHH:MM:SS)",
+    t.Moment.TIME: "time (HH:MM:SS)",
 }
 _SHOWN_ARMS: Final = 12
 
@@ -57,7 +57,7 @@ def describe(type: t.Type) -> str:
         case t.Literal(value=value):
             return spell(value)
         case t.Temporal(kind=kind):
-            return _MOMENTS[kind]
+            return f"a {_MOMENTS[kind]}"
         case t.Uuid():
             return "a UUID"
         case t.Verbatim(source=source):
@@ -91,13 +91,10 @@ def _without_repeats(words: Iterable[str]) -> Iterator[str]:
 
 
 def _bounds_in_message(type: t.Integer | t.Number) -> str:
-    def shown(value: object) -> str:
-        return decimal_text(value) if isinstance(value, Decimal) else str(value)
-
     if type.minimum is not None and type.maximum is not None:
-        return f" from {shown(type.minimum)} to {shown(type.maximum)}"
+        return f" from {spell(type.minimum)} to {spell(type.maximum)}"
     words = [
-        f"{word} {shown(bound)}"
+        f"{word} {spell(bound)}"
         for word, bound in (
             ("at least", type.minimum),
             ("at most", type.maximum),
@@ -186,12 +183,6 @@ _NULL: Final = "Write null for a value that is not given."
 _DATES: Final = ("date", "date-time", "local-date-time")
 _INDENT: Final = "  "
 _LINE: Final = 80  # characters that a small object may take on one line
-_PROMPT_MOMENTS: Final = {
-    t.Moment.DATE: "date (YYYY-MM-DD)",
-    t.Moment.DATETIME: "date and time (YYYY-MM-DDTHH:MM:SS)",
-    t.Moment.TIME: "time (HH:MM:SS)",
-}
-
 _FORMATS: Final = {
     anchored(MOMENTS[t.Moment.DATETIME]): "date-time",
     anchored(MOMENTS[t.Moment.TIME]): "time",
@@ -438,7 +429,7 @@ def _scalar_in_prompt(type: t.Type) -> str:
         case t.Literal(value=value):
             return spell(value)
         case t.Temporal(kind=kind):
-            return _PROMPT_MOMENTS[kind]
+            return _MOMENTS[kind]
         case t.Uuid():
             return "UUID"
         case t.Verbatim(source=source):
@@ -483,9 +474,6 @@ def _between(minimum: int | None, maximum: int | None, noun: str) -> str:
 
 
 def _bounds_in_prompt(type: t.Integer | t.Number) -> str:
-    def shown(value: int | Decimal) -> str:
-        return decimal_text(value) if isinstance(value, Decimal) else str(value)
-
     bounds = (
         ("at least", type.minimum),
         ("at most", type.maximum),
@@ -493,7 +481,7 @@ def _bounds_in_prompt(type: t.Integer | t.Number) -> str:
         ("below", type.exclusive_maximum),
         ("a multiple of", type.multiple_of),
     )
-    said = [f"{word} {shown(bound)}" for word, bound in bounds if bound is not None]
+    said = [f"{word} {spell(bound)}" for word, bound in bounds if bound is not None]
     if type.minimum is not None and type.maximum is not None:
-        said[:2] = [f"{shown(type.minimum)} to {shown(type.maximum)}"]
+        said[:2] = [f"{spell(type.minimum)} to {spell(type.maximum)}"]
     return _notes(said)

@@ -69,6 +69,10 @@ def read(
 
 def to_python(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_TYPES) -> Any:
     """The Python value of a value that fits: dates, UUIDs, tuples, and `float` for numbers. Objects stay `dict`s."""
+    return _rebuilt(type, value, types, _python_scalar, tuple)
+
+
+def _python_scalar(type: t.Type, value: JsonValue) -> Any:
     match type:
         case t.Number():
             return float(value)  # type: ignore[arg-type]
@@ -76,20 +80,6 @@ def to_python(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_T
             return _moment(kind, str(value))
         case t.Uuid():
             return uuid.UUID(str(value))
-        case t.Array(item=item) if isinstance(value, list):
-            return [to_python(item, part, types) for part in value]
-        case t.Tuple(items=items) if isinstance(value, list):
-            return tuple(to_python(item, part, types) for item, part in zip(items, value, strict=True))
-        case t.Map(value=item) if isinstance(value, dict):
-            return {key: to_python(item, part, types) for key, part in value.items()}
-        case t.Object(fields=fields) if isinstance(value, dict):
-            kept = [field for field in fields if not is_absent(field, value.get(field.key))]
-            return {field.key: to_python(field.type, value[field.key], types) for field in kept}
-        case t.Union(arms=arms):
-            fitting = next((arm for arm in arms if not find_mismatches(arm, value, types)), None)
-            return to_plain(value) if fitting is None else to_python(fitting, value, types)
-        case t.Named(name=name):
-            return to_python(types[name], value, types)
         case _:
             return to_plain(value)
 
@@ -112,28 +102,39 @@ def _has_absent(type: t.Type) -> bool:
 
 def without_absent(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_TYPES) -> JsonValue:
     """The value without the keys whose null means that they are left out."""
-    return _without(type, value, types) if may_leave_out(type, types) else value
+    return _rebuilt(type, value, types, lambda _, part: part, list) if may_leave_out(type, types) else value
 
 
-def _without(type: t.Type, value: JsonValue, types: Mapping[str, t.Type]) -> JsonValue:
+def _rebuilt(
+    type: t.Type,
+    value: JsonValue,
+    types: Mapping[str, t.Type],
+    scalar: Callable[[t.Type, JsonValue], Any],
+    in_tuple: Callable[[list[Any]], Any],
+) -> Any:
+    """The value without absent keys, with `scalar` for its parts that are no structures."""
+
+    def part(type: t.Type, value: JsonValue) -> Any:
+        return _rebuilt(type, value, types, scalar, in_tuple)
+
     match type:
         case t.Array(item=item) if isinstance(value, list):
-            return [_without(item, part, types) for part in value]
+            return [part(item, one) for one in value]
         case t.Tuple(items=items) if isinstance(value, list) and len(items) == len(value):
-            return [_without(item, part, types) for item, part in zip(items, value, strict=True)]
+            return in_tuple(list(map(part, items, value)))
         case t.Map(value=item) if isinstance(value, dict):
-            return {key: _without(item, part, types) for key, part in value.items()}
+            return {key: part(item, one) for key, one in value.items()}
         case t.Object(fields=fields) if isinstance(value, dict):
             known = {one.key: one for one in fields}
-            kept = {key: part for key, part in value.items() if key not in known or not is_absent(known[key], part)}
-            return {key: _without(known[key].type, part, types) if key in known else part for key, part in kept.items()}
-        case t.Union(arms=arms) if isinstance(value, list | dict):
+            kept = {key: one for key, one in value.items() if key not in known or not is_absent(known[key], one)}
+            return {key: part(known[key].type if key in known else t.Anything(), one) for key, one in kept.items()}
+        case t.Union(arms=arms):
             fitting = next((arm for arm in arms if not find_mismatches(arm, value, types)), None)
-            return value if fitting is None else _without(fitting, value, types)
+            return scalar(t.Anything(), value) if fitting is None else part(fitting, value)
         case t.Named(name=name):
-            return _without(types[name], value, types)
+            return part(types[name], value)
         case _:
-            return value
+            return scalar(type, value)
 
 
 def to_plain(value: JsonValue) -> Any:

@@ -104,6 +104,11 @@ def laid_out_json(value: JsonValue, depth: int = 0) -> str:
             return write_json(value)
 
 
+def pointer_step(name: str) -> str:
+    """A key as a step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 def same_json(left: JsonValue, right: JsonValue) -> bool:
     """Equality of JSON values: 1 equals 1.0, but true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):

@@ -21,8 +21,6 @@ from pastalang.values import patterns
 from pastalang.values.json import literal_bytes, spell
 from pastalang.values.patterns import FORMATS
 
-_TEMPORAL: Final = {t.Moment.DATE: 10, t.Moment.DATETIME: 19, t.Moment.TIME: 8}
-_UUID: Final = 36
 _QUOTES: Final = 2
 
 
@@ -31,12 +29,11 @@ def min_length(type: t.Type) -> int:
 
     Named types and schemas count as one byte.
     """
+    if isinstance(type, t.Patterned):
+        widths = map(patterns.width, patterns.patterns_of(type))
+        shortest = max((width[0] for width in widths if width is not None), default=0)
+        return max(type.min_chars if isinstance(type, t.String) else 0, shortest) + _QUOTES
     match type:
-        case t.String():
-            patterns = (type.pattern, None if type.format is None else FORMATS[type.format].pattern)
-            return max(type.min_chars, *(_least(pattern) for pattern in patterns)) + _QUOTES
-        case t.Regex(pattern=pattern):
-            return _least(pattern) + _QUOTES
         case t.Verbatim():
             return 1 + _QUOTES
         case t.Integer() | t.Number():
@@ -45,10 +42,6 @@ def min_length(type: t.Type) -> int:
             return len("true")
         case t.Literal(value=value):
             return literal_bytes(value, quoted=True) if isinstance(value, str) else 1
-        case t.Temporal(kind=kind):
-            return _TEMPORAL[kind] + _QUOTES
-        case t.Uuid():
-            return _UUID + _QUOTES
         case t.Union(arms=arms):
             return min(map(min_length, arms))
         case _:
@@ -74,11 +67,6 @@ def _row(count: int, each: int) -> int:
     return 2 + count * each + 2 * max(count - 1, 0)
 
 
-def _least(pattern: str | None) -> int:
-    width = None if pattern is None else patterns.width(pattern)
-    return 0 if width is None else width[0]
-
-
 def _min_number_length(type: t.Integer | t.Number) -> int:
     low = type.minimum if type.minimum is not None else type.exclusive_minimum
     high = type.maximum if type.maximum is not None else type.exclusive_maximum
@@ -91,16 +79,14 @@ def _min_number_length(type: t.Integer | t.Number) -> int:
 _JSON_CHARACTER_BYTES: Final = 12
 _UTF8_CHARACTER_BYTES: Final = 4
 
-_TEMPORAL_BYTES: Final = {t.Moment.DATE: 10, t.Moment.DATETIME: 32, t.Moment.TIME: 21}
-_UUID_BYTES: Final = 36
-
 
 def max_length(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True) -> int | None:
     """An upper bound for the bytes of a value of this type, or None where it has none."""
     match type:
         case t.String():
             return _max_string_length(type, quoted=quoted)
-        case t.Regex(pattern=pattern):
+        case t.Regex() | t.Temporal() | t.Uuid():
+            (pattern,) = patterns.patterns_of(type)
             return _max_pattern_length(pattern, quoted=quoted)
         case t.Integer():
             return _max_integer_length(type)
@@ -112,10 +98,6 @@ def max_length(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: 
             return len("null")
         case t.Literal(value=value):
             return literal_bytes(value, quoted=quoted)
-        case t.Temporal(kind=kind):
-            return _TEMPORAL_BYTES[kind] + (2 if quoted else 0)
-        case t.Uuid():
-            return _UUID_BYTES + (2 if quoted else 0)
         case t.Array(item=item, max_items=maximum):
             return None if maximum is None else _repeated(max_length(item, types), maximum)
         case t.Tuple(items=items):

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from pastalang import limits
 from pastalang.program import types as t
-from pastalang.program.visit import NO_TYPES, arms_of, json_kinds, parts_of
+from pastalang.program.visit import NO_TYPES, arms_of, json_kinds, parts_of, reached
 from pastalang.values.describe import describe
 from pastalang.values.lengths import declared_max_tokens
 
@@ -85,23 +86,8 @@ ADVICE = (
 
 def _inside(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
     """All types inside the type, each named type once. The outermost arms, limited as a whole, are left out."""
-    waiting = [part for arm in arms_of(type, types) for part in _parts(arm, types)]
-    met: set[str] = set()
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, t.Named):
-            if part.name in met:
-                continue
-            met.add(part.name)
-        else:
-            yield part
-        waiting.extend(_parts(part, types))
-
-
-def _parts(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
-    if isinstance(type, t.Named):
-        return (types[type.name],) if type.name in types else ()
-    return tuple(part for _, part in parts_of(type))
+    whole = t.Tuple(tuple(part for arm in arms_of(type, types) for _, part in parts_of(arm)))
+    return (part for part in islice(reached(whole, types), 1, None) if not isinstance(part, t.Named))
 
 
 def _ambiguous_string(union: t.Union, types: Mapping[str, t.Type]) -> t.Type | None:
@@ -138,12 +124,9 @@ def may_be_text(type: t.Type) -> bool:
     return "string" in json_kinds(type)
 
 
-# One step for each array or object around a place: None for an array, the key for an object.
-
-
 # ── items that differ ──────────────────────────────────────────────────────────────────────────────────
 
-JsonPath: TypeAlias = tuple[str | None, ...]
+JsonPath: TypeAlias = tuple[str | None, ...]  # a step for each array (None) or object (its key) around a place
 
 
 class AmbiguousItems(ValueError):

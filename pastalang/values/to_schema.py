@@ -6,14 +6,13 @@ cannot express is left out: token limits, `verbatim`, and the order of decoding.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
 from pastalang.program import types as t
 from pastalang.program.visit import NO_TYPES
-from pastalang.values.json import JsonValue, parse_json, write_json
+from pastalang.values.json import JsonValue, parse_json, pointer_step, write_json
 from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, anchored, patterns_of
 
 Document: TypeAlias = dict[str, JsonValue]
@@ -71,7 +70,7 @@ class _Writer:
                 if name not in self.definitions and name not in self.waiting:
                     self.definitions[name] = True  # a placeholder until `schema_of` writes the definition
                     self.waiting.append(name)
-                return {"$ref": f"#/$defs/{_pointer_step(name)}"}
+                return {"$ref": f"#/$defs/{pointer_step(name)}"}
             case t.Schema(document=document):
                 return self.embed(parse_json(document), document)
             case _:
@@ -187,7 +186,3 @@ def _bounds(type: t.Integer | t.Number) -> Document:
 
 def _counts(noun: str, minimum: int, maximum: int | None) -> Document:
     return {**({f"min{noun}": minimum} if minimum else {}), **({f"max{noun}": maximum} if maximum is not None else {})}
-
-
-def _pointer_step(name: str) -> str:
-    return re.sub("[~/]", lambda found: {"~": "~0", "/": "~1"}[found[0]], name)

@@ -20,7 +20,6 @@ from pastalang.plan.branches import Form, Hole
 from pastalang.program import types as t
 from pastalang.program.visit import arms_of
 from pastalang.runtime.binding.bound_plan import MakeGuide
-from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.compile import is_plain
 from pastalang.runtime.constraints.guide import Guide, GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.masks import tokens_of
@@ -206,11 +205,11 @@ def _start_guide(
     try:
         return _state(request, branch, hole, sources, branch.budget), Choice.of(request, hole, sources)
     except NoEndingFits:
-        if not leading_space_of(hole):
+        if not hole.space:
             raise
-    lead = request.encoder.text(leading_space_of(hole))
+    lead = request.encoder.text(hole.space)
     room = None if branch.budget is None else branch.budget - len(lead)
-    bare = without_leading_space(hole)
+    bare = replace(hole, space="")
     state = _state(request, branch, bare, sources, room)
     branch.feed(lead)
     return state, Choice.of(request, bare, sources)
@@ -295,7 +294,7 @@ def _fall_back_to_null(request: Request, branch: BranchState, field: Field, prob
     if hole.form is not Form.JSON or find_mismatches(hole.type, None, dict(request.plan.types)):
         raise Refused("dead_end", str(problem)) from problem
     field.text, field.problem = "null", str(problem)
-    for token in request.encoder.text(leading_space_of(hole) + "null"):
+    for token in request.encoder.text(hole.space + "null"):
         field.append(token, 0.0)
     branch.feed(field.tokens)
 

@@ -12,7 +12,6 @@ from pastalang.plan import branches as p
 from pastalang.plan.branches import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.program.types import Sampling
-from pastalang.runtime.binding.spaced import fed_end, fed_text, leading_space_of, opening_quote
 from pastalang.values.fit import read, to_plain
 from pastalang.values.quotes import BORDER
 from pastalang.values.text import message_texts, value_at
@@ -94,7 +93,7 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
         case p.Text(text=text):
             _begin(branch, segment.begins)
             branch.written_here.append(text)
-            branch.feed(encoder.text(fed_text(segment)))
+            branch.feed(encoder.text(segment.fed_text))
         case p.InputText(piece=piece):
             for text in message_texts([piece], {**run.request.values, **branch.names}.__getitem__):
                 _show(run, branch, text)
@@ -130,7 +129,7 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
             branch.join(joined)
         case p.Choose():
             _reach(run, branch, segment)
-            leads = [encoder.text(fed_text(arm)) for arm in segment.arms]
+            leads = [encoder.text(arm.fed_text) for arm in segment.arms]
             number = _decided(run, branch, leads, segment.sampling)
             _begin(branch, segment.begins)
             branch.written_here.append(segment.arms[number].lead)
@@ -143,7 +142,8 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
 
 def _reach(run: Run, branch: BranchState, segment: Segment, field: Key | None = None) -> None:
     """The text of a lead, without the white space that the segment writes anew, and with the quote before bare text."""
-    ending, quote = leading_space_of(segment), opening_quote(segment)
+    ending = segment.space if isinstance(segment, p.Hole | p.Choose | p.Repeat) else ""
+    quote = segment.opening_quote if isinstance(segment, p.Hole) else ""
     branch.reach(field, lambda text: run.request.encoder.text(text.removesuffix(ending) + quote))
 
 
@@ -232,9 +232,9 @@ def _decide_on_item(run: Run, branch: BranchState, repeat: p.Repeat, number: int
     lead = repeat.between if number else repeat.first
     parts = [str(number + 1) if isinstance(part, p.ItemNumber) else part.text for part in lead]
     stop = repeat.empty if number == 0 and repeat.empty is not None else repeat.stop
-    fed = [str(number + 1) if isinstance(part, p.ItemNumber) else fed_text(part) for part in lead]
+    fed = [str(number + 1) if isinstance(part, p.ItemNumber) else part.fed_text for part in lead]
     opening = [token for part in fed for token in encode(part)]
-    fed_stop = fed_end(repeat, is_empty=number == 0)
+    fed_stop = repeat.fed_end(is_empty=number == 0)
     closing = None if fed_stop is None else encode(fed_stop)
     if number >= repeat.maximum:
         branch.feed(closing or ())

@@ -56,6 +56,7 @@ def test_the_same_program_gives_the_same_bytes() -> None:
         ('{"$": "System", "is": 1}', "an object has the kind 'System', which plans do not have"),
         ('{"$": "Mode", "is": "best"}', "a Mode is one of strict, lockstep, sequential"),
         ('{"$": "Text", "txt": "x"}', "a Text has no `txt`"),
+        ('{"$": "Text", "text": "x", "fed": "y"}', "a Text has no `fed`"),
         ('{"inputs": []}', "an object does not say what it is: its key `\\$` is missing"),
         ('{"$": "Decimal", "is": "many"}', "one of its decimals is not a number"),
         ('{"$": "Plan"}', "the `[a-z_]+` of a Plan is missing"),

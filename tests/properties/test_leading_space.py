@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang import Engine, FieldDone, Mode, Plan, Sampling, TextDelta, build_plan
-from pastalang.plan.branches import Form
+from pastalang.plan.branches import Choose, Form, Hole, Repeat
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.binding.spaced import SpacedHole, leading_space_of
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, State
@@ -265,10 +264,10 @@ def test_where_white_space_stands_alone_nothing_is_handed_over(source: str, mode
 @pytest.mark.parametrize("kind", sorted(MERGING))
 def test_what_a_tokenizer_writes_together_is_handed_over(kind: str) -> None:
     bound = move_whitespace(plan_of(PRODUCT, Mode.STRICT), tools(kind)[1])
-    led = {segment.field for _, _, segment in walk_plan(bound) if isinstance(segment, SpacedHole)}
+    led = {segment.field for _, _, segment in walk_plan(bound) if isinstance(segment, Hole) and segment.space}
     assert {"brand", "kind", "sure", "quote", "lines[].name", "headline", "size.unit"} <= led
     assert ("price" in led) is (kind != "newer"), "digits stand alone where they are split off"
-    assert any(leading_space_of(segment) for _, _, segment in walk_plan(bound) if not isinstance(segment, SpacedHole))
+    assert any(segment.space for _, _, segment in walk_plan(bound) if isinstance(segment, Choose | Repeat))
 
 
 # ── the tokens of the tokenizer itself ───────────────────────────────────────────────────────────────────

@@ -197,6 +197,7 @@ def values_of(found: Any) -> Any:
         case dict():
             return [[values_of(name), values_of(part)] for name, part in found.items()]
         case _ if dataclasses.is_dataclass(found):
-            return [values_of(getattr(found, one.name)) for one in dataclasses.fields(found)]
+            named = (one.name for one in dataclasses.fields(found) if not one.metadata.get("bound"))
+            return [values_of(getattr(found, name)) for name in named]
         case _:
             return str(found)

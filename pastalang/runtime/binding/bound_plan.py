@@ -37,7 +37,7 @@ class MakeGuide(Protocol):
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         """The guide of a hole. `sources` are the input texts by name, for values that quote them.
 
-        The guide of a hole with a leading space (see `binding.spaced`) covers the space and the value.
+        The guide of a hole with a `space` covers the space and the value.
         """
         ...
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from pastalang.plan.branches import Form, Hole, Text
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import leads_of, walk_plan
-from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.seam import reached
@@ -42,14 +41,13 @@ class GuideCache:
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         quoted, forbidden = self._quoted(hole, plan, sources), self._forbidden(plan)
-        space = leading_space_of(hole)
         types = self._number(hole.type), self._number(plan.types)
         follow = self._follows.cached((*types, hole.form, hole.follow), lambda: self._follow(hole, plan))
-        key = (types, hole.form, follow, space, tuple(quoted.items()), forbidden)
+        key = (types, hole.form, follow, hole.space, tuple(quoted.items()), forbidden)
 
         def make() -> Guide:
             guide = self._compile(hole, plan, follow, quoted, forbidden)
-            return guide.after(space) if space else guide
+            return guide.after(hole.space) if hole.space else guide
 
         return (self._quoting if quoted else self._guides).cached(key, make)
 

@@ -1,6 +1,6 @@
 """What a model reads in the place of a key: weights that were trained on words read `Roast type` for `roast_type`.
 
-The keys of the answer do not change, and neither does the plan: only what the model is fed. See `binding.spaced`.
+The keys of the answer do not change, and neither does the plan: only what the model is fed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.pieces import For, If
 from pastalang.program.visit import reached, with_parts
-from pastalang.runtime.binding.spaced import SpacedArm, SpacedText
 from pastalang.values.describe import Style, prompt_text
 from pastalang.values.json import write_json
 
@@ -96,7 +95,7 @@ class _Words:
 
     def _text(self, text: Text) -> Text:
         fed = self._fed(text.text)
-        return text if fed == text.text else SpacedText(text.text, text.shown, text.begins, fed)
+        return text if fed == text.text else replace(text, fed=fed)
 
     def _block(self, block: For | If) -> For | If:
         found = replace(block, body=self._pieces(block.body))
@@ -110,8 +109,8 @@ class _Words:
         )  # fmt: skip
 
     def _arm(self, arm: Arm) -> Arm:
-        segments, fed = self.all(arm.segments), self._fed(arm.lead)
-        return replace(arm, segments=segments) if fed == arm.lead else SpacedArm(arm.label, arm.lead, segments, fed)
+        fed = self._fed(arm.lead)
+        return replace(arm, segments=self.all(arm.segments), fed=None if fed == arm.lead else fed)
 
     def _fed(self, text: str) -> str:
         for schema, words in self.schemas.items():

@@ -7,9 +7,9 @@ and the segment after the literal begins with it. The text of the answer does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pastalang.plan.branches import (
     Arm,
@@ -29,15 +29,7 @@ from pastalang.plan.branches import (
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk
 from pastalang.program import types as t
-from pastalang.runtime.binding.spaced import (
-    SpacedArm,
-    SpacedHole,
-    SpacedRepeat,
-    SpacedText,
-    fed_end,
-    fed_text,
-    plain_fields,
-)
+from pastalang.program.visit import arms_of
 from pastalang.values.json import spell
 from pastalang.values.lengths import closed_texts, first_characters, is_finite, max_length
 
@@ -45,7 +37,7 @@ _AMPLE = 8  # tokens: a limit from which on an open type has room for one more
 _CONTEXT = 64  # characters on either side of a border that are tokenized
 _MAX_CONTINUATIONS = 64  # that are tried after a literal
 _MAX_SPELLINGS = 1_000  # of a closed list
-_FIRST_WORDS = ("a", "The", "Sony", "x9", "12", "(")
+_FIRST_WORDS = frozenset({"a", "The", "Sony", "x9", "12", "("})
 _OPENINGS = {
     '"': ('"a', '"The', '"12', '"'),
     "{": ('{"a', "{}"),
@@ -104,12 +96,10 @@ class _WhitespaceMover:
             segment = done[index]
             match segment:
                 case Text(shown=True):
-                    moved = self._move_out(fed_text(segment), following, ends_in_text=ends_in_text)
+                    moved = self._move_out(segment.fed_text, following, ends_in_text=ends_in_text)
                     if moved is not None:
                         space, done[index + 1] = moved
-                        done[index] = SpacedText(
-                            segment.text, True, segment.begins, _without_space(fed_text(segment), space)
-                        )
+                        done[index] = _without_space(segment, space)
                 case Choose():
                     done[index] = self._choose(segment, _is_text(following, ends_in_text))
                 case Repeat():
@@ -136,18 +126,14 @@ class _WhitespaceMover:
     def _choose(self, choose: Choose, is_text_after: bool) -> Choose:
         arms: list[Arm] = []
         for arm in choose.arms:
-            segments, fed = self.all(arm.segments, ends_in_text=is_text_after), fed_text(arm)
-            moved = self._move_out(fed, segments, ends_in_text=is_text_after)
+            segments = self.all(arm.segments, ends_in_text=is_text_after)
+            moved = self._move_out(arm.fed_text, segments, ends_in_text=is_text_after)
             if moved is not None:
                 space, first = moved
-                leading = arm.leading_space if isinstance(arm, SpacedArm) else ""
-                segments = (first, *segments[1:])
-                arms.append(SpacedArm(arm.label, arm.lead, segments, _without_space(fed, space), leading))
-            else:
-                arms.append(replace(arm, segments=segments))
+                arm, segments = _without_space(arm, space), (first, *segments[1:])
+            arms.append(replace(arm, segments=segments))
         found = replace(choose, arms=tuple(arms))
-        before, after = ([self._encoder.text(fed_text(arm)) for arm in one.arms] for one in (choose, found))
-        return found if _stay_distinct(before, after) else choose
+        return found if self._arms_stay_distinct(choose, found) else choose
 
     def _repeat(self, repeat: Repeat) -> Repeat:
         """After an item the model may have to decide whether there is another one, so no text follows the body."""
@@ -174,8 +160,7 @@ class _WhitespaceMover:
         moved = self._move_out(repeat.stop, following, ends_in_text=ends_in_text)
         if moved is None or not (repeat.empty is None or _ends_in(repeat.empty, moved[0])):
             return None
-        spaced = repeat if isinstance(repeat, SpacedRepeat) else SpacedRepeat(**plain_fields(repeat))
-        shortened = replace(spaced, trailing_space=moved[0])
+        shortened = replace(repeat, last_space=moved[0])
         return (shortened, moved[1]) if self._stop_stays_distinct(repeat, shortened) else None
 
     # ── where white space moves in ───────────────────────────────────────────────────────────────────────
@@ -187,10 +172,10 @@ class _WhitespaceMover:
                 space = self._movable_space(literal, continuations)
                 if not space or not _keeps_values(segment, space, self._types, self._encoder.text):
                     return None
-                return space, SpacedHole(**plain_fields(segment), leading_space=space)
+                return space, replace(segment, space=space)
             case Text(shown=True, text=text) if text.strip(" "):
-                space = self._movable_space(literal, (fed_text(segment),))
-                return (space, SpacedText(text, True, segment.begins, space + fed_text(segment))) if space else None
+                space = self._movable_space(literal, (segment.fed_text,))
+                return (space, _with_space(segment, space)) if space else None
             case Fork(branch=id) if id not in self._placed and self.segments[id]:
                 first, *rest = self.segments[id]
                 moved = self._move_in(first, literal)
@@ -206,21 +191,23 @@ class _WhitespaceMover:
                 return None
 
     def _move_into_choice(self, choose: Choose, literal: str) -> tuple[str, Segment] | None:
-        space = self._movable_space(literal, tuple(map(fed_text, choose.arms)))
-        arms = tuple(SpacedArm(arm.label, arm.lead, arm.segments, space + fed_text(arm), space) for arm in choose.arms)
-        before, after = ([self._encoder.text(fed_text(arm)) for arm in some] for some in (choose.arms, arms))
-        return (space, replace(choose, arms=arms)) if space and _stay_distinct(before, after) else None
+        space = self._movable_space(literal, [arm.fed_text for arm in choose.arms])
+        found = replace(choose, arms=tuple(_with_space(arm, space) for arm in choose.arms), space=space)
+        return (space, found) if space and self._arms_stay_distinct(choose, found) else None
+
+    def _arms_stay_distinct(self, before: Choose, after: Choose) -> bool:
+        old, new = ([self._encoder.text(arm.fed_text) for arm in one.arms] for one in (before, after))
+        return _stay_distinct(old, new)
 
     def _move_into_list(self, repeat: Repeat, literal: str) -> tuple[str, Segment] | None:
         first = repeat.first[0] if repeat.first else None
         if repeat.over is not None or not isinstance(first, Text) or (repeat.minimum == 0 and repeat.empty is None):
             return None
-        continuations = (fed_text(first), *([repeat.empty] if repeat.minimum == 0 and repeat.empty else []))
+        continuations = (first.fed_text, *([repeat.empty] if repeat.minimum == 0 and repeat.empty else []))
         space = self._movable_space(literal, continuations)
         if not space:
             return None
-        opening = (SpacedText(first.text, True, first.begins, space + fed_text(first)), *repeat.first[1:])
-        spaced = SpacedRepeat(**{**plain_fields(repeat), "first": opening}, leading_space=space)
+        spaced = replace(repeat, first=(_with_space(first, space), *repeat.first[1:]), space=space)
         return (space, spaced) if self._stop_stays_distinct(repeat, spaced) else None
 
     def _stop_stays_distinct(self, before: Repeat, after: Repeat) -> bool:
@@ -233,9 +220,9 @@ class _WhitespaceMover:
 
     def _continuation(self, repeat: Repeat, first: bool, stops: bool) -> tuple[int, ...]:
         if stops:
-            return self._encoder.text(fed_end(repeat, is_empty=first) or "")
+            return self._encoder.text(repeat.fed_end(is_empty=first) or "")
         parts = repeat.first if first else repeat.between
-        texts = ("1" if isinstance(part, ItemNumber) else fed_text(part) for part in parts)
+        texts = ("1" if isinstance(part, ItemNumber) else part.fed_text for part in parts)
         return tuple(token for text in texts for token in self._encoder.text(text))
 
     def _movable_space(self, literal: str, continuations: Sequence[str]) -> str:
@@ -287,19 +274,26 @@ def _ends_in(literal: str, space: str) -> bool:
     return _ends_in_space(literal) and literal.endswith(space)
 
 
-def _without_space(literal: str, space: str) -> str:
-    return literal[: len(literal) - len(space)]
+F = TypeVar("F", Text, Arm)
+
+
+def _with_space(literal: F, space: str) -> F:
+    return replace(literal, fed=space + literal.fed_text)
+
+
+def _without_space(literal: F, space: str) -> F:
+    return replace(literal, fed=literal.fed_text.removesuffix(space))
 
 
 def _last_text(parts: Sequence[Text | ItemNumber]) -> str | None:
     last = parts[-1] if parts else None
-    return fed_text(last) if isinstance(last, Text) else None
+    return last.fed_text if isinstance(last, Text) else None
 
 
 def _shortened(parts: tuple[Text | ItemNumber, ...], space: str) -> tuple[Text | ItemNumber, ...]:
     last = parts[-1]
     assert isinstance(last, Text)
-    return (*parts[:-1], SpacedText(last.text, last.shown, last.begins, _without_space(fed_text(last), space)))
+    return (*parts[:-1], _without_space(last, space))
 
 
 def _stay_distinct(before: Sequence[tuple[int, ...]], after: Sequence[tuple[int, ...]]) -> bool:
@@ -316,15 +310,14 @@ def _beginnings(type: t.Type, form: Form, types: Mapping[str, t.Type]) -> tuple[
     """All spellings of a closed list, up to a limit; typical beginnings of every kind of value of an open type."""
     quoted = form is Form.JSON
     found: list[str] = []
-    for arm in _arms(type, types):
+    for arm in arms_of(type, types):
         if isinstance(arm, t.Literal):
             found.append(spell(arm.value, quoted=quoted))
             continue
         first = first_characters(arm, types, quoted=quoted)
         if first is None:
-            found += [text for one in sorted(_ANY_JSON) for text in _spellings_from(one)] if quoted else _FIRST_WORDS
-        else:
-            found += [text for one in sorted(first) for text in _spellings_from(one)]
+            first = _ANY_JSON if quoted else _FIRST_WORDS
+        found += [text for one in sorted(first) for text in _OPENINGS.get(one, (one,))]
     return tuple(dict.fromkeys(found[:_MAX_SPELLINGS]))
 
 
@@ -344,17 +337,3 @@ def _keeps_values(hole: Hole, space: str, types: Mapping[str, t.Type], encode: C
     if first is None or any(len(encode(space + one)) != 1 for one in first):
         return False
     return first <= _FORCED_ALONE or (longest is not None and hole.max_tokens >= longest)
-
-
-def _spellings_from(character: str) -> tuple[str, ...]:
-    return _OPENINGS.get(character, (character,))
-
-
-def _arms(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
-    while isinstance(type, t.Named):
-        type = types[type.name]
-    if isinstance(type, t.Union):
-        for arm in type.arms:
-            yield from _arms(arm, types)
-    else:
-        yield type

@@ -9,11 +9,12 @@ the type. A limit allows the tokens whose state is near enough to an ending.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,8 @@ from numpy.typing import NDArray
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
 from pastalang.runtime.constraints.automata import Automaton, IntersectionAutomaton, NumberAutomaton, RegexAutomaton
-from pastalang.runtime.constraints.guide import GuideError, TokenMask
-from pastalang.runtime.constraints.masks import mask_of_many
+from pastalang.runtime.constraints.guide import GuideError, M, TokenMask
+from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.string_machine import Spelling, spell_characters, spell_json
 from pastalang.runtime.constraints.tokens import ROOT, BoundedCache, Ints, LruCache, Tokens, TokenTrie
@@ -203,7 +204,36 @@ def _reach(states: States, at: int, within: _Within) -> Reached:
     )  # fmt: skip
 
 
-class AutomatonMachine:
+class _StatesMachine(ABC, Generic[M]):
+    """What both machines of automata do alike."""
+
+    @abstractmethod
+    def step(self, state: M, byte: int) -> M | None: ...
+
+    @abstractmethod
+    def accepts(self, state: M) -> bool: ...
+
+    @abstractmethod
+    def _next_bytes(self, state: M) -> list[int]:
+        """The bytes that may follow."""
+
+    def can_continue(self, state: M) -> bool:
+        return bool(self._next_bytes(state))
+
+    def stop_bytes(self, state: M) -> int:
+        return 0
+
+    def forced(self, state: M) -> bytes:
+        found = bytearray()
+        while not self.accepts(state) and len(ways := self._next_bytes(state)) == 1:
+            following = self.step(state, ways[0])
+            assert following is not None, "an allowed byte without a next state"
+            found += bytes(ways)
+            state = following
+        return bytes(found)
+
+
+class AutomatonMachine(_StatesMachine[int]):
     """See `guide.Machine`. Its states are the numbers of the automaton's states."""
 
     def __init__(self, states: States, seam: Seam) -> None:
@@ -221,21 +251,11 @@ class AutomatonMachine:
     def accepts(self, state: int) -> bool:
         return self._states.accepting.item(state)
 
-    def can_continue(self, state: int) -> bool:
-        return bool(self._states.next_bytes(state))
-
-    def stop_bytes(self, state: int) -> int:
-        return 0
+    def _next_bytes(self, state: int) -> list[int]:
+        return self._states.next_bytes(state)
 
     def ending(self, state: int) -> tuple[int, ...] | None:
         return self._tokens.shortest(self._states.ending(state))
-
-    def forced(self, state: int) -> bytes:
-        found, at = bytearray(), state
-        while not self._states.accepting[at] and len(ways := self._states.next_bytes(at)) == 1:
-            found += bytes(ways)
-            at = self._states.row(at).item(ways[0])
-        return bytes(found)
 
     def closed_nodes(self, state: int) -> Ints:
         return reached_from(self._states, state, self._tokens).whole
@@ -260,7 +280,7 @@ class AutomatonMachine:
         if remaining is not None or not self._tokens.vocabulary.covers_bytes:
             inside = inside[self._fits(reached.ends, remaining)]
         across = self._seam.tokens_after(reached.whole)
-        return mask_of_many(self._tokens.size, np.concatenate([inside, across]))
+        return mask_of(self._tokens.size, np.concatenate([inside, across]))
 
     def _fits(self, ends: StateNumbers, remaining: int | None) -> Flags:
         """For each state, whether its ending fits into the remaining tokens after one more."""
@@ -292,7 +312,7 @@ class CountedState(NamedTuple):
     characters: int  # complete ones
 
 
-class CountedMachine:
+class CountedMachine(_StatesMachine[CountedState]):
     """See `guide.Machine`. A count next to the state: the automaton of pattern and limits together is never built."""
 
     def __init__(self, states: States, lengths: LengthLimits, seam: Seam) -> None:
@@ -314,27 +334,11 @@ class CountedMachine:
     def accepts(self, state: CountedState) -> bool:
         return self._states.accepting.item(state.at) and self._lengths.allows(state.characters)
 
-    def can_continue(self, state: CountedState) -> bool:
-        return bool(self._next_bytes(state))
-
-    def stop_bytes(self, state: CountedState) -> int:
-        return 0
-
     def ending(self, state: CountedState) -> tuple[int, ...] | None:
         return self._endings.cached(state, lambda: self._tokens.shortest(self._lengths.ending(*state)))
 
-    def forced(self, state: CountedState) -> bytes:
-        found = bytearray()
-        while not self.accepts(state) and len(ways := self._next_bytes(state)) == 1:
-            following = self.step(state, ways[0])
-            assert following is not None, "an allowed byte without a next state"
-            found += bytes(ways)
-            state = following
-        return bytes(found)
-
     def _next_bytes(self, state: CountedState) -> list[int]:
-        at = state.at
-        return [byte for byte in self._states.next_bytes(at) if self.step(state, byte) is not None]
+        return [byte for byte in self._states.next_bytes(state.at) if self.step(state, byte) is not None]
 
     def closed_nodes(self, state: CountedState) -> Ints:
         whole = reached_from(self._states, state.at, self._tokens).whole
@@ -357,7 +361,7 @@ class CountedMachine:
         if remaining is not None or not self._tokens.vocabulary.covers_bytes:
             fits = self._ends_in(reached.ends, counts, fits, remaining)
         across = self._seam.tokens_after(self.closed_nodes(here))
-        return mask_of_many(self._tokens.size, np.concatenate([reached.tokens[fits], across]))
+        return mask_of(self._tokens.size, np.concatenate([reached.tokens[fits], across]))
 
     def _ends_in(self, ends: StateNumbers, counts: Ints, fits: Flags, remaining: int | None) -> Flags:
         """Those that fit and after which an ending fits into the remaining tokens."""

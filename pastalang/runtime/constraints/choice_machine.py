@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
-from pastalang.runtime.constraints.masks import join_masks, mask_of, mask_of_many
+from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import ROOT, BoundedCache, Ints, Tokens, TokenTrie, ranges
 
@@ -108,7 +108,7 @@ class ChoiceMachine:
         found = [*inside, trie.ending_at(inner)[0]]
         if len(whole):
             found.append(self._seam.tokens_after(whole))
-        return mask_of_many(self._tokens.size, np.concatenate(found))
+        return mask_of(self._tokens.size, np.concatenate(found))
 
     def _shared_by_all(self, here: Range) -> tuple[bytes, list[Ints]]:
         """The next bytes that all options share without the last, so that no option ends in them; and their tokens."""

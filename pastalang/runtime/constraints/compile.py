@@ -13,6 +13,7 @@ arrays, tuples, maps, objects, schemas  grammar_guide      llguidance, and alway
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pastalang.plan.branches import Form
 from pastalang.program import types as t
@@ -50,8 +51,8 @@ def compile_guide(
 
     `sources` are the texts that a `verbatim` quotes from, by name. `forbidden` texts never appear in a free string.
     """
-    compiler = _Compiler(vocabulary, Seam(vocabulary, follow.encode()), form, types, sources, forbidden)
-    return compiler.guide(type)
+    seam = Seam(vocabulary, follow.encode())
+    return _Compiler(seam, form is Form.JSON, types, sources, forbidden).guide(type)
 
 
 def is_plain(type: t.Type, types: Mapping[str, t.Type]) -> bool:
@@ -67,29 +68,20 @@ def ends_by_itself(type: t.Type, form: Form, types: Mapping[str, t.Type]) -> boo
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Compiler:
-    def __init__(
-        self,
-        tokens: Tokens,
-        seam: Seam,
-        form: Form,
-        types: Mapping[str, t.Type],
-        sources: Mapping[str, str],
-        forbidden: tuple[str, ...],
-    ) -> None:
-        self.tokens = tokens
-        self.seam = seam
-        self.quoted = form is Form.JSON
-        self.types = types
-        self.sources = sources
-        self.forbidden = forbidden
+    seam: Seam
+    quoted: bool
+    types: Mapping[str, t.Type]
+    sources: Mapping[str, str]
+    forbidden: tuple[str, ...]
 
     def guide(self, type: t.Type) -> Guide:
         type = self.resolve(type)
         if not is_plain(type, self.types):
             from pastalang.runtime.constraints.grammar_guide import compile_grammar_guide
 
-            alone = _Compiler(self.tokens, Seam(self.tokens, b""), Form.JSON, self.types, self.sources, ())
+            alone = _Compiler(Seam(self.seam.tokens, b""), True, self.types, self.sources, ())
             return compile_grammar_guide(type, self.types, self.seam, self.sources, plain=alone.machine)
         return MachineGuide(self.machine(type), self.seam)
 
@@ -151,7 +143,7 @@ class _Compiler:
         machines += map(self.machine, others)
         if not machines:
             raise GuideError("none of the union's types has a value")
-        return machines[0] if len(machines) == 1 else UnionMachine(machines, self.tokens)
+        return machines[0] if len(machines) == 1 else UnionMachine(machines, self.seam.tokens)
 
 
 def prepare_vocabulary(vocabulary: Tokens) -> None:

@@ -29,13 +29,13 @@ from pastalang.runtime.constraints.guide import (
 )
 from pastalang.runtime.constraints.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.lark import NO_SOURCES, grammar_of
-from pastalang.runtime.constraints.lead import Lead
-from pastalang.runtime.constraints.masks import allows, frozen, mask_of, mask_of_many
+from pastalang.runtime.constraints.lead import GuideAfterLead, Lead
+from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.constraints.matcher import Matcher, Matchers, find_refused_part, refusal_of
 from pastalang.runtime.constraints.open_strings import KeepMask, Opened, OpenLimit, OpenStrings, StringLimits
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import ROOT, Tokens, ranges
-from pastalang.values.describe import counted, describe
+from pastalang.values.describe import describe
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.lengths import min_length, types_without_values
 from pastalang.values.one_hole import (
@@ -84,7 +84,7 @@ class GrammarState(PositionedState[_Position]):
     def __init__(
         self, guide: GrammarGuide, matcher: Matcher, position: _Position, earlier: tuple[_Position, ...] = ()
     ) -> None:
-        super().__init__(position, "" if guide.lead is None else guide.lead.space, earlier)
+        super().__init__(position, guide.space, earlier)
         self._guide = guide
         self._matcher: Matcher | None = matcher  # None: to be rebuilt from the tokens taken so far
         self._mask: TokenMask | None = None
@@ -412,13 +412,13 @@ def _find_more_digits(tokens: Tokens, most: int) -> TokenMask:
     for _ in range(most + 1):
         children, _ = trie.expand(nodes)
         nodes = children[(trie.byte[children] >= ord("0")) & (trie.byte[children] <= ord("9"))]
-    return mask_of_many(tokens.size, trie.order[ranges(trie.low[nodes], trie.high[nodes])])
+    return mask_of(tokens.size, trie.order[ranges(trie.low[nodes], trie.high[nodes])])
 
 
 # ── the guide ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class GrammarGuide:
+class GrammarGuide(GuideAfterLead[GrammarState]):
     """See `guide.Guide`."""
 
     def __init__(
@@ -460,17 +460,6 @@ class GrammarGuide:
     def shortest_value(self) -> int:
         return max(1, len(self.ending))
 
-    @property
-    def shortest(self) -> int:
-        needed = self.shortest_value
-        if self.lead is None:
-            return needed
-        try:
-            self.start(max_tokens=needed)
-        except NoEndingFits:
-            return needed + self.lead.tokens
-        return needed
-
     def matcher(self) -> Matcher:
         return self._matchers.copy()
 
@@ -499,15 +488,9 @@ class GrammarGuide:
         prefix = self.empty_prefix.extended(raw).closed_word()
         return matcher.accepts and not prefix.is_invalid and prefix.end == len(raw)
 
-    def start(self, *, max_tokens: int) -> GrammarState:
-        space = b"" if self.lead is None else self.lead.space.encode()
-        first = replace(_position(self.empty_prefix, max_tokens, self.ending), rest=space)
-        state, needed = GrammarState(self, self.matcher(), first), self.shortest_value
-        if self.lead is None and needed > max_tokens:
-            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {needed}")
-        if self.lead is not None and max_tokens <= needed + len(space) and not state.allowed().any():
-            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} after its white space")
-        return state
+    def _begin(self, space: str, max_tokens: int) -> GrammarState:
+        first = replace(_position(self.empty_prefix, max_tokens, self.ending), rest=space.encode())
+        return GrammarState(self, self.matcher(), first)
 
 
 def compile_grammar_guide(

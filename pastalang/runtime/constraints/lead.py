@@ -11,15 +11,20 @@ Every token counts against the limit, also a token of the lead alone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from pastalang.runtime.constraints.guide import Machine, TokenMask
+from pastalang.runtime.constraints.guide import Machine, NoEndingFits, State, TokenMask
 from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import BoundedCache, Ints, Tokens
+from pastalang.values.describe import counted
+
+S = TypeVar("S", bound=State)
 
 _MAX_MASKS = 256
 _NEVER = -1
@@ -130,6 +135,45 @@ def _first_tokens(tokens: Tokens, lead: bytes) -> _FirstTokens:
                 merged.append((token, plain))
     pairs = np.array(merged, dtype=np.int64).reshape(-1, 2)
     return _FirstTokens(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
+
+
+class GuideAfterLead(ABC, Generic[S]):
+    """What guides do alike with the white space before their values."""
+
+    seam: Seam
+    lead: Lead | None
+
+    @property
+    @abstractmethod
+    def shortest_value(self) -> int: ...
+
+    @abstractmethod
+    def _begin(self, space: str, max_tokens: int) -> S:
+        """The state before a value, whether or not one fits."""
+
+    @property
+    def space(self) -> str:
+        return "" if self.lead is None else self.lead.space
+
+    @property
+    def shortest(self) -> int:
+        needed = self.shortest_value
+        if self.lead is None:
+            return needed
+        try:
+            self.start(max_tokens=needed)
+        except NoEndingFits:
+            return needed + self.lead.tokens
+        return needed
+
+    def start(self, *, max_tokens: int) -> S:
+        needed, room = self.shortest_value, f"no value fits into {counted(max_tokens, 'token')}"
+        if self.lead is None and needed > max_tokens:
+            raise NoEndingFits(f"{room}; a short one takes {needed}")
+        state = self._begin(self.space, max_tokens)
+        if self.lead is not None and max_tokens <= needed + len(self.space) and not state.allowed().any():
+            raise NoEndingFits(f"{room} after its white space")
+        return state
 
 
 class _Reader:

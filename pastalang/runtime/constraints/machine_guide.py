@@ -19,17 +19,16 @@ from pastalang.runtime.constraints.guide import (
     PositionedState,
     TokenMask,
 )
-from pastalang.runtime.constraints.lead import Lead
+from pastalang.runtime.constraints.lead import GuideAfterLead, Lead
 from pastalang.runtime.constraints.masks import allows, join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Ints
-from pastalang.values.describe import counted
 
 _MANY = 256  # options of a choice: a longer list is not compared with the tokenizer's own spellings
 
 
 @dataclass(frozen=True)
-class MachineGuide:
+class MachineGuide(GuideAfterLead["MachineGuideState"]):
     machine: Machine
     seam: Seam
     lead: Lead | None = None
@@ -37,26 +36,9 @@ class MachineGuide:
     def after(self, space: str) -> MachineGuide:
         return replace(self, lead=Lead(space, self.seam.tokens))
 
-    def start(self, *, max_tokens: int) -> MachineGuideState:
-        space = b"" if self.lead is None else self.lead.space.encode()
-        first = _Position(raw=b"", remaining=max_tokens, rest=space, state=self.machine.start)
-        state, needed = MachineGuideState(self, first), self.shortest_value
-        if self.lead is None and needed > max_tokens:
-            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; the shortest takes {needed}")
-        if self.lead is not None and max_tokens <= needed + len(space) and not state.allowed().any():
-            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} after its white space")
-        return state
-
-    @cached_property
-    def shortest(self) -> int:
-        needed = self.shortest_value
-        if self.lead is None:
-            return needed
-        try:
-            self.start(max_tokens=needed)
-        except NoEndingFits:
-            return needed + self.lead.tokens
-        return needed
+    def _begin(self, space: str, max_tokens: int) -> MachineGuideState:
+        first = _Position(raw=b"", remaining=max_tokens, rest=space.encode(), state=self.machine.start)
+        return MachineGuideState(self, first)
 
     @cached_property
     def shortest_value(self) -> int:
@@ -103,7 +85,7 @@ class MachineGuideState(PositionedState[_Position]):
     """See `guide.State`."""
 
     def __init__(self, guide: MachineGuide, position: _Position, earlier: tuple[_Position, ...] = ()) -> None:
-        super().__init__(position, "" if guide.lead is None else guide.lead.space, earlier)
+        super().__init__(position, guide.space, earlier)
         self._guide = guide
         self._ending: tuple[_Position, tuple[int, ...]] | None = None  # what `_forced_ending` last found, and where
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.constraints.tokens import Ints
 
 _FEW = 300  # tokens: up to here it is quicker to set bits one by one, in a large vocabulary
 _SMALL = 1 << 14  # tokens: in a smaller vocabulary it never is
@@ -21,11 +20,13 @@ def empty_mask(size: int) -> TokenMask:
 def mask_of(size: int, tokens: Iterable[int] | NDArray[np.int64]) -> TokenMask:
     """The mask of exactly these tokens. It is read-only, because holes share masks."""
     ids = tokens if isinstance(tokens, np.ndarray) else np.fromiter(tokens, dtype=np.int64)
-    if size <= _SMALL:
-        return _packed(size, ids)
-    mask = empty_mask(size)
-    np.bitwise_or.at(mask, ids >> 5, np.uint32(1) << (ids & 31).astype(np.uint32))
-    return frozen(mask)
+    if size > _SMALL and len(ids) <= _FEW:
+        mask = empty_mask(size)
+        np.bitwise_or.at(mask, ids >> 5, np.uint32(1) << (ids & 31).astype(np.uint32))
+        return frozen(mask)
+    flags = np.zeros((size + 31) // 32 * 32, dtype=np.bool_)
+    flags[ids] = True
+    return frozen(np.packbits(flags, bitorder="little").view(np.uint32))
 
 
 def join_masks(size: int, masks: Sequence[TokenMask]) -> TokenMask:
@@ -50,14 +51,3 @@ def allows(mask: TokenMask, token: int) -> bool:
 def tokens_of(mask: TokenMask) -> NDArray[np.int64]:
     """The allowed tokens, ascending."""
     return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
-
-
-def mask_of_many(size: int, tokens: Ints) -> TokenMask:
-    """As `mask_of`, and quicker for many tokens."""
-    return mask_of(size, tokens) if len(tokens) <= _FEW else _packed(size, tokens)
-
-
-def _packed(size: int, tokens: Ints) -> TokenMask:
-    flags = np.zeros((size + 31) // 32 * 32, dtype=np.bool_)
-    flags[tokens] = True
-    return frozen(np.packbits(flags, bitorder="little").view(np.uint32))

@@ -12,7 +12,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.values.json import JsonValue
+from pastalang.values.json import JsonValue, pointer_step
 
 # Fuel of the lexer: it bounds the time for a hostile document, far above what real documents need. The first limit is
 # for everything that all copies of a matcher learn.
@@ -181,7 +181,7 @@ def _parts(schema: JsonValue) -> Iterator[tuple[str, JsonValue]]:
     for keyword in _NAMED:
         named = schema.get(keyword)
         for key, part in named.items() if isinstance(named, dict) else ():
-            yield f"{keyword}/{key.replace('~', '~0').replace('/', '~1')}", part
+            yield f"{keyword}/{pointer_step(key)}", part
     for keyword in _LISTS:
         listed = schema.get(keyword)
         for at, part in enumerate(listed) if isinstance(listed, list) else ():

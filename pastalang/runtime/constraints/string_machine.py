@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.constraints.masks import frozen, join_masks, mask_of, mask_of_many
+from pastalang.runtime.constraints.masks import frozen, join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import ROOT, BoundedCache, Ints, Tokens, ranges
 
@@ -436,7 +436,7 @@ class StringMachine:
         until: dict[int, tuple[list[int], list[TokenMask]]] = {}
         fillers: dict[int, int] = {}
         for (place, added), tokens in sorted(self._sorted(start).inside.items()):
-            masks[place, added] = mask_of_many(self._tokens.size, tokens)
+            masks[place, added] = mask_of(self._tokens.size, tokens)
             counts, joined = until.setdefault(place, ([], []))
             joined.append(join_masks(self._tokens.size, [*joined[-1:], masks[place, added]]))
             counts.append(added)

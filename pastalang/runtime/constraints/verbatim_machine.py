@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pastalang.program.types import QuoteUnit
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
-from pastalang.runtime.constraints.masks import mask_of, mask_of_many
+from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import ROOT, Ints, LruCache, Tokens, TokenTrie, ranges
 from pastalang.values.quotes import BORDER, places_of
@@ -240,7 +240,7 @@ class VerbatimMachine:
         parts = [self._fitting(tokens, ends, remaining), closers]
         if self._may_end(state):
             parts.append(self._root_closers)
-        return mask_of_many(size, np.concatenate(parts))
+        return mask_of(size, np.concatenate(parts))
 
     def _after_quote(self, remaining: int | None) -> TokenMask:
         """The mask before the opening quote: tokens that begin with it."""
@@ -252,7 +252,7 @@ class VerbatimMachine:
         parts = [self._fitting(tokens, ends, remaining), self._find_closers(np.unique(nodes))]
         if remaining is None or len(self.ending(_BEGIN) or ()) <= remaining - 1:
             parts.append(trie.ending_at(self._tokens.node(node))[0])
-        return mask_of_many(self._tokens.size, np.concatenate(parts))
+        return mask_of(self._tokens.size, np.concatenate(parts))
 
     def _fitting(self, tokens: Ints, ends: Ints, remaining: int | None) -> Ints:
         if remaining is None and self._tokens.vocabulary.covers_bytes:

@@ -18,7 +18,6 @@ from heapq import heappop, heappush
 
 from pastalang.plan.branches import Hole, Text
 from pastalang.plan.machine import Cursor, Draw, Feed
-from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.drafts.sources import (
     END,
@@ -182,7 +181,7 @@ class GuessTree:
                     asks_for_none = (hole.sampling.drafts or self._base) == "off"
                     return None if asks_for_none else (tuple(tokens), hole, cursor)
                 case Feed(segment=Text(text=text, shown=shown) as segment):
-                    tokens += self._encoder.text(fed_text(segment)) if shown else self._encoder.control(text)
+                    tokens += self._encoder.text(segment.fed_text) if shown else self._encoder.control(text)
                 case _:
                     return None
             cursor = cursor.after()

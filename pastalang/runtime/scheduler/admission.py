@@ -20,7 +20,6 @@ from functools import partial
 from pastalang.plan.branches import Arm, Hole, InputText, ItemNumber, Mode, Repeat, Segment, Text
 from pastalang.plan.forecast import costliest_gaps, rooms_of_threads
 from pastalang.plan.structure import measure, walk_plan
-from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.errors import OutOfMemory, TooLong
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache
@@ -45,7 +44,7 @@ def _wanted(branch: BranchState, segment: Segment | Arm) -> int:
         case Hole(max_tokens=tokens):
             return branch.memory.expected if segment.is_thread else tokens
         case Text() | Arm():
-            return len(branch.request.tokens.encoder.text(fed_text(segment)))
+            return len(branch.request.tokens.encoder.text(segment.fed_text))
         case ItemNumber():
             return 2
         case _:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
+from pastalang.plan.branches import Choose, Hole, Repeat
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.scheduler.state import Again, BranchState, Filled
 from pastalang.runtime.scheduler.transcript import Field
@@ -37,8 +37,10 @@ def reach(branch: BranchState, field: tuple[str, tuple[int, ...]] | None = None)
     if lead.position is not None:
         sequence.position = lead.position
     text = lead.text  # without the white space that the segment writes anew, and with the quote before a bare text
-    if segment is not None:
-        text = text.removesuffix(leading_space_of(segment)) + opening_quote(segment)
+    if isinstance(segment, Hole | Choose | Repeat):
+        text = text.removesuffix(segment.space)
+    if isinstance(segment, Hole):
+        text += segment.opening_quote
     branch.append(branch.request.tokens.encoder.text(text))
     sequence.start += sequence.position - before  # its limit counts from the end of the lead
 

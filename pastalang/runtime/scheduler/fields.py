@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from pastalang.plan.branches import Arm, Choose, Form, Hole, Repeat, Text, Value
 from pastalang.plan.machine import Closing, Draw, Opening
-from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import NoEndingFits, State
 from pastalang.runtime.constraints.tagged_text import Tag, TaggedTextState
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
@@ -42,11 +41,11 @@ def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]
     try:
         return guide.start(max_tokens=limit), ()
     except NoEndingFits:
-        if not leading_space_of(hole):
+        if not hole.space:
             raise
-    lead: tuple[int, ...] = tokens.encoder.text(leading_space_of(hole))
+    lead: tuple[int, ...] = tokens.encoder.text(hole.space)
     limit = hole.max_tokens if room is None else min(hole.max_tokens, room - len(lead))
-    bare = tokens.make_guide(without_leading_space(hole), request.plan, sources)
+    bare = tokens.make_guide(replace(hole, space=""), request.plan, sources)
     return bare.start(max_tokens=limit), lead
 
 
@@ -55,7 +54,7 @@ def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: No
     request = branch.request
     if hole.form is not Form.JSON or find_mismatches(hole.type, None, dict(request.plan.types)):
         raise problem
-    tokens = request.tokens.encoder.text(leading_space_of(hole) + "null")
+    tokens = request.tokens.encoder.text(hole.space + "null")
     field.text, field.problem, field.is_done = "null", str(problem), True
     field.decoding.tokens, field.decoding.log_probabilities = list(tokens), [0.0] * len(tokens)
     branch.append(tokens)

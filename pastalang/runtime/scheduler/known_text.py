@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, assert_never
 from pastalang.plan.branches import Arm, InputText, ItemNumber, KnownText, Place, Text, TurnEnd, TurnStart
 from pastalang.plan.machine import Closing, Forced, Opening
 from pastalang.runtime.binding.bound_plan import BoundPlan
-from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.runtime.encoder import Encoder
 from pastalang.values.text import message_texts
 
@@ -33,7 +32,7 @@ def known_text(
         case Text(text=text, shown=False):
             return Known(encoder.control(text))
         case Text(text=text):
-            return Known(encoder.text(fed_text(segment)), text)
+            return Known(encoder.text(segment.fed_text), text)
         case _ if isinstance(segment, KnownText):
             texts = texts_of(segment, named=named, items=items)
             return Known(tuple(token for text in texts for token in encoder.text(text)), "".join(texts))
@@ -65,12 +64,12 @@ def option_tokens(option: Arm | Opening | Closing, encoder: Encoder) -> tuple[in
     """
     match option:
         case Arm():
-            return encoder.text(fed_text(option))
+            return encoder.text(option.fed_text)
         case Opening(parts=parts, item=item):
-            fed = (str(item + 1) if isinstance(part, ItemNumber) else fed_text(part) for part in parts)
+            fed = (str(item + 1) if isinstance(part, ItemNumber) else part.fed_text for part in parts)
             return tuple(token for text in fed for token in encoder.text(text))
         case Closing(repeat=repeat, items=items):
-            end = fed_end(repeat, is_empty=items == 0)
+            end = repeat.fed_end(is_empty=items == 0)
             return None if end is None else encoder.text(end)
         case _:
             assert_never(option)

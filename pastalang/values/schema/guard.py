@@ -12,7 +12,7 @@ from typing import Final
 
 from pastalang import limits
 from pastalang.program.regex import RegexError
-from pastalang.values.json import JsonValue, write_json
+from pastalang.values.json import JsonValue, pointer_step, write_json
 from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema.keywords import HOLDS_DATA, NAMED, is_constraint, is_unknown
 
@@ -28,19 +28,14 @@ _UNRESOLVED: Final = {
 
 def find_unsafe(document: JsonValue) -> tuple[str, str] | None:
     """The first problem as (JSON pointer, reason); None if the document is safe to read."""
-    waiting = deque([_Place("", document, True, 0, document)])
-    places = 0
-    while waiting:
-        place = waiting.popleft()
-        places += 1
-        if places > limits.MAX_SCHEMA_PLACES:
+    for number, place in enumerate(_places(document), start=1):
+        if number > limits.MAX_SCHEMA_PLACES:
             return "", f"a schema of more than {limits.MAX_SCHEMA_PLACES} parts is too large"
         if place.depth > limits.MAX_SCHEMA_NESTING:
             return place.pointer, f"schemas nest more than {limits.MAX_SCHEMA_NESTING} deep"
         problem = _problem_of(place.value, place.document) if place.is_schema else None
         if problem is not None:
             return f"{place.pointer}/{problem[0]}", problem[1]
-        waiting.extend(place.parts())
     return find_multiplied(document)
 
 
@@ -58,14 +53,9 @@ def find_in_schemas(
     schema: JsonValue, find: Callable[[dict[str, JsonValue]], tuple[str, str] | None]
 ) -> tuple[str, str] | None:
     """The first problem that `find` reports in the document, as (JSON pointer, reason)."""
-    waiting = deque([_Place("", schema, True, 0, schema)])
-    while waiting:
-        place = waiting.popleft()
-        if place.is_schema and isinstance(place.value, dict):
-            found = find(place.value)
-            if found is not None:
-                return f"{place.pointer}/{found[0]}", found[1]
-        waiting.extend(place.parts())
+    for place in _places(schema):
+        if place.is_schema and isinstance(place.value, dict) and (found := find(place.value)) is not None:
+            return f"{place.pointer}/{found[0]}", found[1]
     return None
 
 
@@ -87,10 +77,6 @@ def unescape(step: str) -> str:
     from urllib.parse import unquote
 
     return unquote(step).replace("~1", "/").replace("~0", "~")
-
-
-def _step(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +102,17 @@ class _Place:
                 continue
             inner = not self.is_schema or key not in NAMED
             yield _Place(
-                f"{self.pointer}/{_step(key)}", part, inner, self.depth + 1, self.value if own else self.document
+                f"{self.pointer}/{pointer_step(key)}", part, inner, self.depth + 1, self.value if own else self.document
             )
+
+
+def _places(document: JsonValue) -> Iterator[_Place]:
+    """All values of the document, level by level, so that a deep one is noticed before it is walked."""
+    waiting = deque([_Place("", document, True, 0, document)])
+    while waiting:
+        place = waiting.popleft()
+        yield place
+        waiting.extend(place.parts())
 
 
 class _TooMany(Exception):
@@ -162,7 +157,7 @@ class _Merged:
         if isinstance(part, list):
             yield from (self.count(one, f"{at}/{number}") for number, one in enumerate(part))
         elif keyword in NAMED and isinstance(part, dict):
-            yield from (self.count(one, f"{at}/{_step(name)}") for name, one in part.items())
+            yield from (self.count(one, f"{at}/{pointer_step(name)}") for name, one in part.items())
         elif isinstance(part, dict):
             yield self.count(part, at)
 
@@ -281,7 +276,7 @@ def _is_number(value: JsonValue) -> bool:
     )  # also true and false, as in draft 4: the import reports them with a better message
 
 
-def _is_count(value: JsonValue) -> bool:
+def is_count(value: JsonValue) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | Decimal) and value >= 0 and value == int(value)
 
 
@@ -311,7 +306,7 @@ _NUMBER: Final[_Check] = (_is_number, "a number")
 
 _DEPENDENT: Final[_Check] = (_are_dependent, "an object of schemas or lists of different keys")
 
-_COUNT: Final[_Check] = (_is_count, "a whole number that is not negative")
+_COUNT: Final[_Check] = (is_count, "a whole number that is not negative")
 
 _TEXT: Final[_Check] = (_is_text, "a string")
 

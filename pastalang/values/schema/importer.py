@@ -32,12 +32,12 @@ from pastalang.values.conversion import (
     type_name,
 )
 from pastalang.values.fit import document_mismatches, find_discriminator, find_mismatches
-from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, write_json
+from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, pointer_step, write_json
 from pastalang.values.lengths import has_numbers, types_without_values
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, anchored, whole_pattern
 from pastalang.values.schema.disjoint import DisjointSchemas
-from pastalang.values.schema.guard import OWN_IDENTIFIER, find_in_schemas, find_unsafe, resolve, unescape
+from pastalang.values.schema.guard import OWN_IDENTIFIER, find_in_schemas, find_unsafe, is_count, resolve, unescape
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
     CHECKED,
@@ -215,8 +215,7 @@ class _Conversion:
         if constraints & {"anyOf", "oneOf"}:
             return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
         if constraints == {"allOf"}:
-            (only,) = _schemas(schema["allOf"], "allOf")
-            return self.convert(only, f"{pointer}/allOf/0")
+            return self.convert(_listed(schema, "allOf")[0], f"{pointer}/allOf/0")
         kinds = self.kinds(schema, constraints, pointer)
         arms = [self.kind(kind, schema, pointer) for kind in kinds]
         return arms[0] if len(arms) == 1 else t.Union(tuple(arms))
@@ -232,9 +231,8 @@ class _Conversion:
     def kinds(self, schema: Keywords, constraints: set[str], pointer: str) -> list[str]:
         given = schema.get("type")
         if given is not None:
-            kinds = [given] if isinstance(given, str) else list(given) if isinstance(given, list) else []
-            unknown = next((kind for kind in kinds if kind not in FAMILIES), None)
-            if unknown is not None or not kinds or len(set(map(str, kinds))) < len(kinds):
+            kinds = [given] if isinstance(given, str) else _listed(schema, "type").copy()
+            if not all(isinstance(kind, str) and kind in FAMILIES for kind in kinds):
                 raise SchemaRefused("type", f"{write_json(given)} does not name types")
             if "number" in kinds and "integer" in kinds:
                 kinds.remove("integer")
@@ -266,8 +264,7 @@ class _Conversion:
 
     def values(self, schema: Keywords, constraints: set[str], pointer: str) -> t.Type:
         """The values of an enum, without those that the other keywords of the schema refuse."""
-        values = schema["enum"] if "enum" in schema else [schema["const"]]
-        assert isinstance(values, list)
+        values = _listed(schema, "enum") if "enum" in schema else [schema["const"]]
         others = constraints - ({"enum"} if "enum" in schema else {"const"})
         rest: JsonValue = {keyword: schema[keyword] for keyword in others}
         if "$ref" in write_json(rest):
@@ -279,7 +276,7 @@ class _Conversion:
         return arms[0] if len(arms) == 1 else t.Union(arms, find_discriminator(arms))
 
     def union(self, schema: Keywords, pointer: str, keyword: str) -> t.Type:
-        parts = _schemas(schema[keyword], keyword)
+        parts = _listed(schema, keyword)
         arms: list[t.Type] = []
         for at, part in enumerate(parts):
             arm = self.convert(part, f"{pointer}/{keyword}/{at}")
@@ -336,7 +333,7 @@ class _Conversion:
 
     def field(self, key: str, schema: JsonValue, is_required: bool, pointer: str) -> t.Field | None:
         """The field of a key; None if the key has no value and may be left out."""
-        here = f"{pointer}/properties/{key.replace('~', '~0').replace('/', '~1')}"
+        here = f"{pointer}/properties/{pointer_step(key)}"
         try:
             type = self.resolved(schema, here)
         except (SchemaRefused, RegexError) as problem:
@@ -382,7 +379,7 @@ class _Conversion:
         if not isinstance(named, dict) or len(named) != 1 or extra is not False or "propertyNames" in schema:
             return self.opaque(schema, pointer)
         ((search, part),) = named.items()
-        value = self.convert(part, f"{pointer}/patternProperties/{search.replace('~', '~0').replace('/', '~1')}")
+        value = self.convert(part, f"{pointer}/patternProperties/{pointer_step(search)}")
         return t.Map(value, whole_pattern(search), minimum, maximum)
 
     # ── opaque parts ─────────────────────────────────────────────────────────────────
@@ -412,10 +409,11 @@ def _is_in_definition(pointer: str) -> bool:
     return pointer.startswith(("#/$defs/", "#/definitions/"))
 
 
-def _schemas(value: JsonValue, keyword: str) -> list[JsonValue]:
-    if not isinstance(value, list) or not value:
-        raise SchemaRefused(keyword, "must be a list of schemas that is not empty")
-    return value
+def _listed(schema: Keywords, keyword: str) -> list[JsonValue]:
+    found = schema[keyword]
+    if not isinstance(found, list) or not found:
+        raise SchemaRefused(keyword, "must be a list that is not empty")
+    return found
 
 
 def _problem(pointer: str, reason: str) -> Mismatch:
@@ -522,11 +520,9 @@ def _listed_keys(schema: JsonValue) -> str:
 
 def _length(schema: Keywords, keyword: str) -> int | None:
     value = schema.get(keyword)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0 or value != int(value):
+    if value is not None and not is_count(value):
         raise SchemaRefused(keyword, "must be a whole number that is not negative")
-    return int(value)
+    return None if value is None else int(value)  # type: ignore[arg-type]
 
 
 def _is_second_pattern(schema: Keywords) -> bool:

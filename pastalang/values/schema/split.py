@@ -16,7 +16,7 @@ from typing import Final
 
 from pastalang.program import types as t
 from pastalang.program.visit import walk
-from pastalang.values.json import JsonValue, parse_json, write_json
+from pastalang.values.json import JsonValue, parse_json, pointer_step, write_json
 from pastalang.values.schema.disjoint import DisjointSchemas
 from pastalang.values.schema.guard import OWN_IDENTIFIER, resolve, unescape
 from pastalang.values.schema.keywords import (
@@ -95,7 +95,7 @@ class _Splitter:
         if not isinstance(schema, dict):
             return schema
         found = {
-            keyword: self.part(keyword, part, f"{at}/{_step(keyword)}")
+            keyword: self.part(keyword, part, f"{at}/{pointer_step(keyword)}")
             for keyword, part in schema.items()
             if keyword not in _LEFT_OUT and not _is_idle_identifier(keyword, schema, at)
         }
@@ -114,7 +114,7 @@ class _Splitter:
         if isinstance(part, list):
             return [self.schema(one, f"{at}/{number}") for number, one in enumerate(part)]
         if keyword in NAMED and isinstance(part, dict):
-            return {name: self.schema(one, f"{at}/{_step(name)}") for name, one in part.items()}
+            return {name: self.schema(one, f"{at}/{pointer_step(name)}") for name, one in part.items()}
         return self.schema(part, at)
 
     def with_union(self, schema: Schema, at: str) -> Schema:
@@ -234,10 +234,6 @@ def _with_part(document: JsonValue, steps: list[str], part: JsonValue) -> JsonVa
         return [_with_part(one, rest, part) if str(at) == first else one for at, one in enumerate(document)]
     assert isinstance(document, dict)
     return {**document, first: _with_part(document[first], rest, part)}
-
-
-def _step(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def with_parts(schema: Schema, parts: list[JsonValue]) -> Schema:
