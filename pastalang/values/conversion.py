@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pastalang.failures import PastaError
 from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.program.visit import Path, walk
 from pastalang.values.describe import counted
+from pastalang.values.fit import find_mismatches
+from pastalang.values.json import JsonValue
 from pastalang.values.lengths import count_values
 from pastalang.values.paths import Mismatch
 
@@ -61,15 +64,68 @@ class _TooLarge(Exception):
     """More parts than a type may have."""
 
 
-def check_parts(count: int) -> None:
-    """Ends a conversion within `refuses_large_types` if a type, all names written out, has grown too large."""
-    if count > MAX_TYPE_PLACES:
-        raise _TooLarge
+@dataclass(kw_only=True)
+class Conversion(ABC):
+    """One walk over what is converted. Parts that others refer to have a key, and those that are inside themselves a
+    name. All problems are kept, so that they are reported at once."""
+
+    types: dict[str, t.Type] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # by key, for the recursive ones
+    notes: list[Note] = field(default_factory=list)
+    problems: list[Mismatch] = field(default_factory=list)
+    _done: dict[str, tuple[t.Type, int]] = field(default_factory=dict)  # with the number of its parts
+    _open: list[str] = field(default_factory=list)
+    _parts: int = 0
+
+    @abstractmethod
+    def bare_name(self, key: str) -> str:
+        """What a recursive part is called, if no other part is."""
+
+    def once(self, key: str | None, convert: Callable[[], t.Type]) -> t.Type:
+        """The type of a part, converted where it is first met. A part that is being converted becomes a name.
+
+        Ends a conversion within `refuses_large_types` if a type, all names written out, has grown too large.
+        """
+        before = self._parts
+        self._parts += self._done[key][1] if key in self._done else 1
+        if self._parts > MAX_TYPE_PLACES:
+            raise _TooLarge
+        if key is None:
+            return convert()
+        if key in self._done:
+            return self._done[key][0]
+        if key in self._open:
+            return t.Named(self._name_of(key))
+        self._open.append(key)
+        try:
+            found = convert()
+        finally:
+            self._open.pop()
+        if key in self.names:
+            self.types[self.names[key]] = found
+            found = t.Named(self.names[key])
+        self._done[key] = found, self._parts - before
+        return found
+
+    def _name_of(self, key: str) -> str:
+        """With a number if the name is taken."""
+        if key not in self.names:
+            bare = self.bare_name(key)
+            name, number = bare, 2
+            while name in self.names.values():
+                name, number = f"{bare}{number}", number + 1
+            self.names[key] = name
+        return self.names[key]
+
+    def fits(self, type: t.Type, value: JsonValue) -> bool:
+        """Whether the value fits the type, as far as the types that it names are known by now."""
+        unfinished = {name: t.Anything() for name in self.names.values() if name not in self.types}
+        return not find_mismatches(type, value, {**self.types, **unfinished})
 
 
 @contextmanager
 def refuses_large_types(name: str) -> Iterator[None]:
-    """Raises `NotExpressible` for a conversion that `check_parts` ends."""
+    """Raises `NotExpressible` for a conversion that `Conversion.once` ends."""
     try:
         yield
     except _TooLarge:

@@ -40,8 +40,7 @@ from pydantic_core import SchemaError, Url
 from typing_extensions import TypeAliasType
 
 from pastalang.program import types as t
-from pastalang.values.conversion import Converted, Note, NotExpressible, check_parts, refuses_large_types
-from pastalang.values.fit import find_mismatches
+from pastalang.values.conversion import Conversion, Converted, Note, NotExpressible, refuses_large_types
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.outlines_types import from_expression, from_outlines, is_term
 from pastalang.values.paths import Mismatch, path_text
@@ -173,18 +172,11 @@ _REASONS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @dataclass
-class _Conversion:
-    """One walk over a core schema. `open` holds the references that are being converted."""
+class _Conversion(Conversion):
+    """One walk over a core schema. The key of a part is its reference."""
 
     definitions: dict[str, CoreSchema] = field(default_factory=dict)
-    types: dict[str, t.Type] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)  # reference -> name, for the recursive ones
-    done: dict[str, tuple[t.Type, int]] = field(default_factory=dict)  # with the number of its parts
-    parts: int = 0
-    open: list[str] = field(default_factory=list)
     of_fields: set[int] = field(default_factory=set)  # the core schemas that are all of a field's type
-    notes: list[Note] = field(default_factory=list)
-    problems: list[Mismatch] = field(default_factory=list)
 
     def convert(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
         """The type at `path`. Keeps a refusal and goes on, so that all are reported at once."""
@@ -203,33 +195,11 @@ class _Conversion:
             self.definitions |= {definition["ref"]: definition for definition in schema["definitions"]}
             return self.referred(schema["schema"], site, path)
         ref = schema["schema_ref"] if schema["type"] == "definition-ref" else schema.get("ref")
-        before = self.parts
-        self.parts += self.done[ref][1] if ref in self.done else 1
-        check_parts(self.parts)
-        if ref is None:
-            return self.structure(schema, site, path)
-        if ref in self.done:
-            return self.done[ref][0]
-        if ref in self.open:
-            return t.Named(self.name_of(ref))
-        self.open.append(ref)
-        found = self.structure(self.definitions.get(ref, schema), site, path)
-        self.open.pop()
-        if ref in self.names:
-            self.types[self.names[ref]] = found
-            found = t.Named(self.names[ref])
-        self.done[ref] = found, self.parts - before
-        return found
+        return self.once(ref, lambda: self.structure(self.definitions.get(ref or "", schema), site, path))
 
-    def name_of(self, ref: str) -> str:
-        """The name of the type for a reference: `Model` for `module.Model:1234`, with a number if it is taken."""
-        if ref not in self.names:
-            bare = re.sub(r"\W+", "_", ref.rpartition(":")[0].rpartition(".")[2]).strip("_") or "Type"
-            name, number = bare, 2
-            while name in self.names.values():
-                name, number = f"{bare}{number}", number + 1
-            self.names[ref] = name
-        return self.names[ref]
+    def bare_name(self, key: str) -> str:
+        """`Model` for `module.Model:1234`."""
+        return re.sub(r"\W+", "_", key.rpartition(":")[0].rpartition(".")[2]).strip("_") or "Type"
 
     def structure(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
         found = self.unmarked(schema, site, path)
@@ -377,7 +347,7 @@ class _Conversion:
         type = self.convert(place["schema"], site, here)
         default = self.default(place["schema"], type, here)
         if default is None and place["type"] == "typed-dict-field" and place.get("required") is False:
-            if not isinstance(type, t.Literal) and find_mismatches(type, None, {**self.types, **self.unfinished()}):
+            if not isinstance(type, t.Literal) and not self.fits(type, None):
                 type, default = union([type, t.Null()]), t.ABSENT
             else:
                 self.notes.append(Note(Mismatch(here, "").where, "the key may be left out, but is always written"))
@@ -411,16 +381,12 @@ class _Conversion:
         except Undefined as problem:
             self.notes.append(Note(where, f"{problem}; the key is always written and read"))
             return None
-        if find_mismatches(type, parse_json(text), {**self.types, **self.unfinished()}):
+        if not self.fits(type, parse_json(text)):
             self.notes.append(
                 Note(where, f"its default {text} does not fit its type; the key is always written and read")
             )
             return None
         return t.Default(text)
-
-    def unfinished(self) -> dict[str, t.Type]:
-        """Placeholders for the recursive types that are still being converted."""
-        return {name: t.Anything() for name in self.names.values() if name not in self.types}
 
 
 def union(arms: Iterable[t.Type]) -> t.Type:

@@ -23,15 +23,15 @@ from pastalang.program.regex import RegexError
 from pastalang.program.visit import walk
 from pastalang.values import patterns
 from pastalang.values.conversion import (
+    Conversion,
     Converted,
     Note,
     NotExpressible,
-    check_parts,
     definition_name,
     refuses_large_types,
     type_name,
 )
-from pastalang.values.fit import document_mismatches, find_discriminator, find_mismatches
+from pastalang.values.fit import document_mismatches, find_discriminator
 from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, pointer_step, write_json
 from pastalang.values.lengths import has_numbers, types_without_values
 from pastalang.values.paths import Mismatch
@@ -98,7 +98,8 @@ def _convert(document: JsonValue, name: str) -> Converted:
     empty = types_without_values(conversion.types)
     if empty and not conversion.problems:
         if has_no_finite_value(document):
-            conversion.problems.append(_problem(conversion.pointers[empty[0]], "requires itself, so no value can end"))
+            pointer = next(key for key, name in conversion.names.items() if name == empty[0])
+            conversion.problems.append(_problem(pointer, "requires itself, so no value can end"))
         else:  # a value can end only by leaving out a key, and an object type writes all its keys
             return _Conversion(document, conversion.root_name).as_one_hole()
     if conversion.problems:
@@ -117,18 +118,12 @@ def has_no_finite_value(document: JsonValue) -> bool:
 
 
 @dataclass
-class _Conversion:
+class _Conversion(Conversion):
+    """The key of a part is its JSON pointer."""
+
     document: JsonValue
     root_name: str
     keep_optional: bool = True
-    types: dict[str, t.Type] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)  # the name of the type for each pointer to a recursive schema
-    pointers: dict[str, str] = field(default_factory=dict)  # the reverse of `names`
-    done: dict[str, tuple[t.Type, int]] = field(default_factory=dict)  # with the number of its parts
-    parts: int = 0
-    open: list[str] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
-    problems: list[Mismatch] = field(default_factory=list)
     disjoint: DisjointSchemas = field(init=False)
 
     def __post_init__(self) -> None:
@@ -155,32 +150,10 @@ class _Conversion:
                 return self.opaque(schema, pointer)
             target = str(schema["$ref"])
             return self.resolved(resolve(target, self.document), target)
-        before = self.parts
-        self.parts += self.done[pointer][1] if pointer in self.done else 1
-        check_parts(self.parts)
-        if pointer in self.done:
-            return self.done[pointer][0]
-        if pointer in self.open:
-            return t.Named(self.name_of(pointer))
-        self.open.append(pointer)
-        try:
-            found = self.schema(schema, pointer)
-        finally:
-            self.open.pop()
-        if pointer in self.names:
-            self.types[self.names[pointer]] = found
-            found = t.Named(self.names[pointer])
-        self.done[pointer] = found, self.parts - before
-        return found
+        return self.once(pointer, lambda: self.schema(schema, pointer))
 
-    def name_of(self, pointer: str) -> str:
-        if pointer not in self.names:
-            bare = self.root_name if pointer == "#" else type_name(pointer.rpartition("/")[2])
-            name, number = bare, 2
-            while name in self.pointers:
-                name, number = f"{bare}{number}", number + 1
-            self.names[pointer], self.pointers[name] = name, pointer
-        return self.names[pointer]
+    def bare_name(self, key: str) -> str:
+        return self.root_name if key == "#" else type_name(key.rpartition("/")[2])
 
     def note(self, pointer: str, text: str) -> None:
         self.notes.append(Note(pointer, text))
@@ -344,8 +317,7 @@ class _Conversion:
         about = schema.get("description") if isinstance(schema, dict) else None
         default = None
         if isinstance(schema, dict) and "default" in schema and not is_required:
-            unfinished = {name: t.Anything() for name in self.pointers if name not in self.types}
-            if find_mismatches(type, schema["default"], {**self.types, **unfinished}):
+            if not self.fits(type, schema["default"]):
                 self.note(here, "its default does not fit its type; the key is always written and read")
             else:
                 default = t.Default(write_json(schema["default"]))
@@ -355,8 +327,7 @@ class _Conversion:
 
     def optional(self, type: t.Type, here: str) -> tuple[t.Type, t.Default | None]:
         """A key that may be left out is null in what the model writes, unless it has only one value or may be null."""
-        unfinished = {name: t.Anything() for name in self.pointers if name not in self.types}
-        if isinstance(type, t.Literal) or not find_mismatches(type, None, {**self.types, **unfinished}):
+        if isinstance(type, t.Literal) or self.fits(type, None):
             self.note(here, "the key is optional in the schema; it is always written and read")
             return type, None
         self.note(here, "the key is optional in the schema; it is left out where the model writes null")
