@@ -426,7 +426,8 @@ def find_model(module: str, name: str) -> Any:
             found = getattr(found, part)
     except AttributeError:
         close = did_you_mean(part, dir(found))
-        hint = f"; did you mean {close!r}?" if close else ""
+        is_folder = getattr(found, "__file__", "") is None  # without Python code: Python imports those, too
+        hint = "; it is a folder without Python code" if is_folder else f"; did you mean {close!r}?" if close else ""
         raise Refused(f"the module {module!r} has no {name!r}{hint}", EXIT_USAGE) from None
     return found
 

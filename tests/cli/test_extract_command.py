@@ -331,6 +331,7 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
         (("Note", "docs.jsonl", "-o", "o.jsonl"), 2, "Note is neither a program, which ends in .pasta, nor"),
         (("notes_of_tests:Nope", "docs.jsonl", "-o", "o.jsonl"), 2, "has no 'Nope'"),
         (("notes_of_tests:Nots", "docs.jsonl", "-o", "o.jsonl"), 2, "has no 'Nots'; did you mean 'Note'?"),
+        (("letters:Note", "docs.jsonl", "-o", "o.jsonl"), 2, "has no 'Note'; it is a folder without Python code"),
         (("os:getcwd", "docs.jsonl", "-o", "o.jsonl"), 2, "os:getcwd is not a Pydantic model, a dataclass, a"),
         (("./a/b.py:Note", "docs.jsonl", "-o", "o.jsonl"), 2, "./a/b.py is a file: write a.b:Note"),
         ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--template", "t"), 2, "--template is for a program"),
@@ -339,6 +340,7 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
     ],
 )
 def test_a_mistake_is_reported_before_the_model_is_loaded(words: tuple[str, ...], code: int, said: str) -> None:
+    Path("letters").mkdir()
     result = run(*words, "--model", "pasta-mini")
     assert result.exit_code == code and said in result.stderr and result.stdout == ""
     assert not Path("o.jsonl").exists()
