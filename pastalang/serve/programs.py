@@ -98,10 +98,11 @@ class Programs:
                 continue
             for name, template in program.templates.items():
                 if name in found:
-                    twice = f"two programs in {self._folder} have a template `{name}`"
+                    first = found[name].program.source.name
+                    twice = f"two programs have a template `{name}`, {first} and {path}: rename one of them"
                     if strict:
                         raise PastaError(twice)
-                    _LOG.error("%s: that of %s is not served", twice, path.name)
+                    _LOG.error("%s; that of %s is not served", twice, path.name)
                     continue
                 found[name] = Endpoint(name, program, template)
         self._endpoints = found
