@@ -119,10 +119,11 @@ def aligned_zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor
 
 def _write(cache: torch.Tensor | None, states: torch.Tensor, mapping: CellMapping) -> torch.Tensor:
     assert cache is not None
-    states = states[:, :, : len(mapping.cells)].nan_to_num(0.0, posinf=0.0, neginf=0.0)
+    states = states[:, :, : len(mapping.cells)]
     if mapping.first is None:
-        return cache.index_copy_(2, mapping.cells, states)
-    cache[:, :, mapping.first : mapping.first + states.shape[2]] = states
+        return cache.index_copy_(2, mapping.cells, states.nan_to_num(0.0, posinf=0.0, neginf=0.0))
+    place = cache[:, :, mapping.first : mapping.first + states.shape[2]]
+    torch.nan_to_num(states, 0.0, posinf=0.0, neginf=0.0, out=place)
     return cache
 
 

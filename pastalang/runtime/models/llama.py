@@ -182,6 +182,7 @@ class LlamaModel:
         self._layers = tuple(_layer_of(weights, number, product, down) for number in range(shape.layers))
         self._norm = weights.take(NORM)
         self._head = product(weights.take(HEAD))
+        self._rows_for: Callable[[int], int] = self._head.rows_for if isinstance(self._head, PackedLinear) else int
         exponents = torch.arange(0, shape.head, 2, dtype=torch.int64).float() / shape.head
         self._frequencies = (1.0 / shape.theta**exponents).to(self.device)
         self._memory = AttentionMemory(
@@ -199,7 +200,8 @@ class LlamaModel:
     def forward(self, batch: StepBatch) -> Tensor:
         """Feeds one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
         visibility, masks = self._memory.begin(batch)
-        states = self._embedded(torch.tensor(batch.tokens, device=self.device))
+        added = self._rows_for(len(batch)) - len(batch)  # once, and not for each product
+        states = self._embedded(torch.tensor((*batch.tokens, *(0,) * added), device=self.device))
         rotation = self._rotation(torch.tensor(batch.positions, device=self.device))
         last = len(self._layers) - 1
         for index, layer in enumerate(self._layers):
@@ -214,9 +216,12 @@ class LlamaModel:
         self, layer: _Layer, index: int, states: Tensor, rotation: tuple[Tensor, Tensor], masks: StepMasks,
         *, is_last: bool,
     ) -> Tensor:  # fmt: skip
-        """What a layer makes of the states, (tokens, hidden); the last one only of those whose logits are wanted."""
+        """What a layer makes of the states, (tokens, hidden); the last one only of those whose logits are wanted.
+
+        States after those of the tokens see nothing, and are not seen."""
         shape, turned = self.shape, self.shape.heads + self.shape.kv_heads
-        parts = layer.queries_keys_values(self._normed(states, layer.first_norm)).view(len(states), -1, shape.head)
+        parts = layer.queries_keys_values(self._normed(states, layer.first_norm))[: masks.tokens]
+        parts = parts.view(masks.tokens, -1, shape.head)
         rotated = _rotated(parts[:, :turned], *rotation).transpose(0, 1)[None]
         queries = rotated[:, : shape.heads]
         keys, values = self.kv_cache.update(
@@ -226,9 +231,9 @@ class LlamaModel:
             wanted, masks = masks.last.wanted, masks.last.masks
             queries, states = queries.index_select(2, wanted), states.index_select(0, wanted)
         found = attend(masks, None, queries, keys, values, scaling=shape.head**-0.5)
-        states = states + layer.out(found.reshape(len(states), -1))
+        states[: len(found)].add_(layer.out(found.flatten(1)))
         gate, up = layer.gate_up(self._normed(states, layer.second_norm)).chunk(2, dim=-1)
-        return states + layer.down(silu(gate) * up)
+        return layer.down(silu(gate).mul_(up)).add_(states)
 
     def _embedded(self, tokens: Tensor) -> Tensor:
         if self.probe_tokens is None:
@@ -257,7 +262,7 @@ class LlamaModel:
 
 def _rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     first, second = states.chunk(2, dim=-1)
-    return states * cosine + torch.cat([second, first], dim=-1) * sine
+    return torch.cat([second, first], dim=-1).mul_(sine).add_(states * cosine)
 
 
 def _layer_of(

@@ -38,13 +38,17 @@ class PackedLinear(nn.Module):
         """Products of the same kind share their kernels."""
         return self.in_features, self.out_features, self.dtype, self._bias is not None
 
+    def rows_for(self, rows: int) -> int:
+        """With how many rows these are multiplied, of up to 512 at a time."""
+        return rows_for(rows)
+
     @torch.inference_mode()
     def compile_for(self, rows: int) -> None:
         self._multiply(torch.zeros(1, rows, self.in_features, dtype=self.dtype))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         rows = states.numel() // self.in_features
-        if rows == rows_for(rows):
+        if rows == self.rows_for(rows):
             return self._multiply(states)
         flat = states.reshape(rows, self.in_features)
         parts = [flat[start : start + _MOST_ROWS] for start in range(0, rows, _MOST_ROWS)]

@@ -93,6 +93,10 @@ class QuantizedLinear(PackedLinear):
     def kind(self) -> tuple[object, ...]:
         return INT8, *super().kind
 
+    def rows_for(self, rows: int) -> int:
+        """As many as there are for Fbgemm, whose kernels take 11 KB for a number of rows."""
+        return rows if isinstance(self._kernels, Fbgemm) else super().rows_for(rows)
+
     def _multiply(self, states: torch.Tensor) -> torch.Tensor:
         most = states.abs().amax(-1, keepdim=True)
         # a row of zeros is divided by zero; whatever its product is, it is finite, and multiplied by zero
