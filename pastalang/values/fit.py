@@ -423,11 +423,7 @@ def _distinguishes(key: str, objects: Sequence[t.Object], *, allow_defaults: boo
 def _tags(shape: t.Object, key: str, *, allow_defaults: bool = True) -> tuple[t.Type, ...]:
     """The alternatives of what the key may hold."""
     places = [place for place in shape.fields if place.key == key and (allow_defaults or place.default is None)]
-    return tuple(arm for place in places for arm in _arms(place.type))
-
-
-def _arms(type: t.Type) -> tuple[t.Type, ...]:
-    return type.arms if isinstance(type, t.Union) else (type,)
+    return tuple(arm for place in places for arm in flat_arms(place.type))
 
 
 # ── scalars ──────────────────────────────────────────────────────────────────────────────────────────────
