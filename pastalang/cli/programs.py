@@ -255,6 +255,7 @@ class ImportSettings:
     name: Annotated[
         str | None, typer.Option(help="The name of the template. Default: the name of the model or the file.")
     ] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it is another program.")] = False
 
 
 @command(ImportSettings)
@@ -270,6 +271,8 @@ def import_command(settings: ImportSettings) -> None:
         raise Refused(str(refusal), EXIT_PROBLEMS) from None
     show_notes(*map(str, found.notes))
     _check_import(text, settings.output)
+    if not settings.overwrite:
+        _refuse_replacing(text, settings.output)
     _write_program(text, settings.output)
 
 
@@ -302,6 +305,12 @@ def _convert(source: str) -> tuple[Converted, str]:
         return type_of_schema(decoded_schema(read_standard_input(MAX_SCHEMA_BYTES + 1), NAME), name=NAME), "answer"
     path = Path(source)
     return type_of_schema(schema_text(path), name=path.stem), path.stem
+
+
+def _refuse_replacing(text: str, output: Path | None) -> None:
+    """A program that was imported is a file that people go on writing."""
+    if output is not None and output.is_file() and output.read_bytes() != text.encode():
+        raise Refused(f"{output} exists and is another program: pass --overwrite to replace it", EXIT_USAGE)
 
 
 def _write_program(text: str, output: Path | None) -> None:

@@ -153,6 +153,10 @@ def test_import_a_model_and_a_schema(pasta: Pasta) -> None:
         '{"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}', "utf-8"
     )
     assert "a: boolean" in pasta("import", "record.json").out
+    assert pasta("import", "shop_of_api_tests:Coffee", "-o", "made.pasta").code == 0  # it is there already, as it is
+    other = pasta("import", "record.json", "-o", "made.pasta")
+    assert other.code == 2 and "made.pasta exists and is another program: pass --overwrite" in other.error
+    assert pasta("import", "record.json", "-o", "made.pasta", "--overwrite").code == 0
     assert pasta("import", "shop_of_api_tests:Cofee").code == 2 and pasta("import", "no_such_module:A").code == 3
 
 
