@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -77,6 +77,7 @@ class Form:
     slots: tuple[Slot, ...]
     questions: tuple[Question, ...]
     inner: tuple[str, tuple[str, ...]] | None
+    answer: t.Object
     program: Program
 
     @property
@@ -164,7 +165,14 @@ def _form(kind: Mapping[str, Any], slots: list[Slot], questions: tuple[Question,
     answer = t.Object(fields, description=random.choice(_ABOUT_ALL))
     program = compile(program_source(Converted(answer, {}), name="record"))
     looks = kind["name"], kind["titles"], kind["templates"], kind.get("ordered", ())
-    return Form(*looks, tuple(slots), questions, inner, program)
+    return Form(*looks, tuple(slots), questions, inner, answer, program)
+
+
+def with_examples(form: Form, random: Random, part: Part, *, count: int) -> Form:
+    """The form, whose prompt shows some documents with their answers first."""
+    drawn = [draw_document(form, random, part) for _ in range(count)]
+    shown = [(document.text, dict(document.value)) for document in drawn]
+    return replace(form, program=compile(program_source(Converted(form.answer, {}), name="record", examples=shown)))
 
 
 def _nullable(question: Question) -> t.Type:

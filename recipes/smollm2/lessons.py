@@ -13,10 +13,11 @@ from pastalang.program import types as t
 from pastalang.training.errors import BadRow
 from pastalang.training.recording import Lesson, Recorder, TrainingRow, planner
 from pastalang.values.conversion import Converted
+from pastalang.values.json import JsonValue
 from pastalang.values.to_source import program_source
 from recipes.pasta_mini.batches import shared_prompt
 from recipes.pasta_mini.catalogue import Part
-from recipes.pasta_mini.documents import TEXT, draw_form, lessons_about
+from recipes.pasta_mini.documents import TEXT, draw_form, lessons_about, with_examples
 from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.real_listings import Mixer
 
@@ -29,6 +30,8 @@ _LONGEST_ROW: Final = 520
 _LEAST_PROMPT: Final = 20
 _LEAST_LABELS: Final = 20
 _VERBATIM: Final = 0.4
+_SHOWN: Final = 0.3  # of the groups have examples in their prompt
+_EXAMPLES: Final = (1, 2, 2, 3)
 
 
 class DrawGroup:
@@ -45,20 +48,22 @@ class DrawGroup:
 
     def _rows(self, random: Random) -> list[TrainingRow]:
         [mode] = random.choices(tuple(SHARES), weights=tuple(SHARES.values()))
-        lessons = self._titles(random) if random.random() < _TITLES else _documents(random)
+        shown = random.choice(_EXAMPLES) if random.random() < _SHOWN else 0
+        lessons = self._titles(random, shown) if random.random() < _TITLES else _documents(random, shown)
+        longest = self._longest if shown else _LONGEST_ROW
         rows: list[TrainingRow] = []
         for lesson in lessons:
             with suppress(BadRow):
                 row = self._recorder.row(lesson, mode)
-                if len(row) <= _LONGEST_ROW and _fits([*rows, row], self._longest):
+                if len(row) <= longest and _fits([*rows, row], self._longest):
                     rows.append(row)
         return rows
 
-    def _titles(self, random: Random) -> list[Lesson]:
+    def _titles(self, random: Random, shown: int) -> list[Lesson]:
         """Titles with attributes that all of them may have. One that a title does not state is null."""
         group = [self._mixer.draw(random)]
         for _ in range(60):
-            if len(group) == _LISTINGS:
+            if len(group) == _LISTINGS + shown:
                 break
             other = self._mixer.draw(random)
             if other.category == group[0].category and len(set(group[0].values) & set(other.values)) >= 3:
@@ -66,24 +71,30 @@ class DrawGroup:
         names = [name for name in group[0].values if all(name in other.values for other in group)]
         if random.random() < 0.3:
             random.shuffle(names)
-        return lessons_of_titles(group, names, random)
+        return lessons_of_titles(group[shown:], names, random, examples=group[:shown])
 
 
-def lessons_of_titles(group: Sequence[Listing], names: Sequence[str], random: Random) -> list[Lesson]:
+def lessons_of_titles(
+    group: Sequence[Listing], names: Sequence[str], random: Random, examples: Sequence[Listing] = ()
+) -> list[Lesson]:
     keys = _spelled(names, random.choice(_SPELLINGS))
     text = t.Verbatim(TEXT) if random.random() < _VERBATIM else t.String()
     shape = t.Object(tuple(t.Field(key, t.Union((text, t.Null()))) for key in keys.values()))
-    plan = planner(compile(program_source(Converted(shape, {}), name="listing")))
+    answers: list[JsonValue] = [{keys[name]: one.values[name] for name in names} for one in (*examples, *group)]
+    shown = [(one.title, answer) for one, answer in zip(examples, answers, strict=False)]
+    plan = planner(compile(program_source(Converted(shape, {}), name="listing", examples=shown)))
     return [
-        Lesson(plan, {TEXT: one.title}, {keys[name]: one.values[name] for name in names}, one.title, one.category)
-        for one in group
+        Lesson(plan, {TEXT: one.title}, answer, one.title, one.category)
+        for one, answer in zip(group, answers[len(examples) :], strict=True)
     ]
 
 
-def _documents(random: Random) -> list[Lesson]:
+def _documents(random: Random, shown: int) -> list[Lesson]:
     form = draw_form(random, Part.TRAIN)
     while len(form.questions) < _MANY_FIELDS and random.random() >= _SHORT_PROGRAMS:
         form = draw_form(random, Part.TRAIN)
+    if shown:
+        form = with_examples(form, random, Part.TRAIN, count=shown)
     return lessons_about(form, random, Part.TRAIN, count=_DOCUMENTS, origin="document")
 
 

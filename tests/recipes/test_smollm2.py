@@ -23,6 +23,8 @@ from pastalang.training.batches import collate, logits_of
 from pastalang.training.errors import BadData
 from pastalang.training.recording import IGNORED, TrainingRow
 from recipes.pasta_mini.batches import with_one_prompt
+from recipes.pasta_mini.catalogue import Part
+from recipes.pasta_mini.documents import draw_form, with_examples
 from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.real_listings import read_oa_mine
 from recipes.smollm2 import __main__ as command
@@ -175,6 +177,15 @@ def test_keys_are_spelled_as_programs_spell_them_and_stay_apart() -> None:
         [both] = lessons_of_titles([listing], ["Brand name", "Brand_name"], Random(seed))
         assert isinstance(both.value, dict) and len(both.value) == 2
     assert found == {"Brand name", "brand_name", "brandName"}
+
+
+def test_a_prompt_may_show_examples_which_are_not_asked_about() -> None:
+    one, two = (Listing("TV", f"{brand} TV", "", {"Brand": brand}) for brand in ("Sony", "Loewe"))
+    [lesson] = lessons_of_titles([one], ["Brand"], Random(0), examples=[two])
+    assert lesson.origin == one.title and "Loewe TV" in str(lesson.plan(Mode.STRICT).branches[0].segments)
+    form = draw_form(Random(1), Part.TRAIN)
+    shown = with_examples(form, Random(2), Part.TRAIN, count=2).program.only_template.messages
+    assert len(shown) == len(form.program.only_template.messages) + 2 * 2  # a question and an answer each
 
 
 def test_the_command_makes_an_adapter(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
