@@ -88,7 +88,7 @@ class FieldScore:
             case Way.CAPITALS:
                 return f'spell its key "{self.spelled}": in a type Field(alias="{self.spelled}")'
             case _:
-                return "write it after the others: --mode sequential, or `after`"
+                return "write it after the others: pasta extract --mode sequential, or `after`"
 
     def as_data(self) -> dict[str, Any]:
         return {

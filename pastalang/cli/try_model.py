@@ -30,6 +30,7 @@ _GOOD: Final = 0.9
 _USABLE: Final = 0.7
 _LONG: Final = 300  # characters of a reason
 _SHOWN: Final = 5  # notes about labels
+_LARGER: Final = "--model Qwen/Qwen3-1.7B"
 _PAGE: Final = "https://github.com/pastalang/pastalang/blob/main/docs/train-your-own.md"
 
 
@@ -176,10 +177,8 @@ def _next(model: str, settings: TrySettings) -> Iterator[str]:
     base, out = ("MODEL_BEFORE_TRAINING", "trained-again") if is_trained else (model, "trained")
     yield f"  pasta train hpd --model {base} --program {program} --data ROWS --steps 60 --out {out}"
     yield f"  pasta try {program} OTHER_ROWS --model {out}"
-    if model != SMOLLM2:
-        yield "another model: --model smollm2 is larger, and a model of a billion parameters or more is better by far"
-    else:
-        yield "another model: one of a billion parameters or more is better by far than the small ones"
+    better = f"a model of a billion parameters or more, such as {_LARGER}, is better by far"
+    yield f"another model: {better}" if model == SMOLLM2 else f"another model: --model smollm2 is larger, and {better}"
 
 
 def _table(fields: tuple[FieldScore, ...]) -> Iterator[str]:

@@ -17,8 +17,9 @@ from transformers import AutoTokenizer
 from benchmarks import attributes
 from pastalang import Engine
 from pastalang.plan.branches import Mode
-from pastalang.runtime.models.adapters import merge_adapter, read_adapter
+from pastalang.runtime.models.adapters import merge_adapter, read_adapter, write_adapter
 from pastalang.runtime.models.source import WEIGHTS
+from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.batches import collate, logits_of
 from pastalang.training.errors import BadData
 from pastalang.training.recording import IGNORED, TrainingRow
@@ -28,7 +29,7 @@ from recipes.pasta_mini.documents import draw_form, with_examples
 from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.real_listings import read_oa_mine
 from recipes.smollm2 import __main__ as command
-from recipes.smollm2 import scores
+from recipes.smollm2 import mean, scores
 from recipes.smollm2.groups import group_loss, group_of
 from recipes.smollm2.lessons import DrawGroup, lessons_of_titles
 from recipes.smollm2.lora import adapt, adapter_of, fresh_adapter
@@ -186,6 +187,18 @@ def test_a_prompt_may_show_examples_which_are_not_asked_about() -> None:
     form = draw_form(Random(1), Part.TRAIN)
     shown = with_examples(form, Random(2), Part.TRAIN, count=2).program.only_template.messages
     assert len(shown) == len(form.program.only_template.messages) + 2 * 2  # a question and an answer each
+
+
+def test_the_mean_of_two_adapters_lies_between_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = [fresh_adapter(small_model(), rank=2, first_layer=1, seed=seed) for seed in (0, 1)]
+    for name, end in zip("ab", ends, strict=True):
+        write_adapter(tmp_path / name, end, base="toy")
+        TrainingNote(tuple(Mode), "", "", "", {}).write(tmp_path / name)
+        (tmp_path / name / RUNS).write_text('[{"command": "x"}]', "utf-8")
+    monkeypatch.setattr(sys, "argv", ["mean", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "c")])
+    assert mean.main() == 0
+    for name, (down, _) in read_adapter(tmp_path / "c").pairs.items():
+        assert torch.allclose(down.float(), sum(end.pairs[name][0] for end in ends) / 2, atol=2e-2)
 
 
 def test_the_command_makes_an_adapter(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
