@@ -31,6 +31,7 @@ VALUE = "value"
 CATEGORY = "category"
 ACCEPTED = "accepted"
 THOUGHT = "thought"
+ID = "id"  # of a row, for people: nothing is read from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,8 @@ class Parts:
             return problem
 
     def _asked(self, origin: str, parts: Mapping[str, Any]) -> Asked:
-        inputs = {key: _plain(item) for key, item in parts.items() if key not in (VALUE, *self._extra)}
+        unread = {VALUE, *self._extra, *({ID} - {*self._inputs})}
+        inputs = {key: _plain(item) for key, item in parts.items() if key not in unread}
         category = str(parts.get(CATEGORY) or "") if CATEGORY in self._extra else ""
         try:
             return Asked(origin, inputs, bind_inputs(self._plan, inputs), category)

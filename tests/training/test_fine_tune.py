@@ -38,7 +38,7 @@ SETTINGS = Settings(steps=200, learning_rate=4e-3, warmup_steps=20, precision=Pr
 
 def write_rows(path: Path) -> Path:
     rows = [
-        {"word": colour + size, "value": {"colour": COLOURS[colour], "size": SIZES[size]}, "category": "words"}
+        {"id": 1, "word": colour + size, "value": {"colour": COLOURS[colour], "size": SIZES[size]}, "category": "words"}
         for colour in COLOURS
         for size in SIZES
     ]
