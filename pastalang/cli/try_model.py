@@ -177,8 +177,8 @@ def _next(model: str, settings: TrySettings) -> Iterator[str]:
     base, out = ("MODEL_BEFORE_TRAINING", "trained-again") if is_trained else (model, "trained")
     yield f"  pasta train hpd --model {base} --program {program} --data ROWS --steps 60 --out {out}"
     yield f"  pasta try {program} OTHER_ROWS --model {out}"
-    better = f"a model of a billion parameters or more, such as {_LARGER}, is better by far"
-    yield f"another model: {better}" if model == SMOLLM2 else f"another model: --model smollm2 is larger, and {better}"
+    larger = f"one of a billion parameters or more, such as {_LARGER}"
+    yield f"another model: {larger}" if model == SMOLLM2 else f"another model: --model smollm2, or {larger}"
 
 
 def _table(fields: tuple[FieldScore, ...]) -> Iterator[str]:

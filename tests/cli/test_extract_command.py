@@ -100,7 +100,7 @@ def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     assert urgent["example"] == ["rows.jsonl:1", *(json.dumps(one[0]["urgent"]) for one in (given, values))]
     plain = tried(TYPE, "rows.jsonl", "--model", model).stdout
     assert f"{model} on 6 rows: 6 of 12 values are right, too few to use" in plain
-    assert "--data ROWS --steps 60 --out trained" in plain
+    assert "hpd --model MODEL_BEFORE_TRAINING" in plain and "--data ROWS --steps 60 --out trained-again" in plain
 
 
 def test_labelled_rows_may_have_their_text_in_another_column(model: Path) -> None:
@@ -532,6 +532,7 @@ def test_progress_is_live_on_a_terminal_and_a_line_now_and_then_elsewhere() -> N
     assert quiet.getvalue() == ""
     said = plain.getvalue()
     assert said.startswith("3 of 1,000 documents, 1.5/s, 7 tokens/s, 3.0 passes each, 1 failed, 11 min left")
+    assert " left" not in BulkProgress(plain, total=1_000, at_once=4)._line(totals)  # fewer than are in flight
     assert "3 of 1,000 documents" in terminal.getvalue() and "\x1b" in terminal.getvalue()
     assert [duration(seconds) for seconds in (3, 300, 9000)] == ["3 s", "5 min", "2.5 h"]
 

@@ -1,4 +1,4 @@
-"""Decodes fields, choices and lists: from the guide of a hole to its value, and what the caller is told of it."""
+"""Decodes fields, choices and lists: from the guide of a hole to its value, and what callers see of it."""
 
 from __future__ import annotations
 
