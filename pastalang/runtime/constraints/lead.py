@@ -12,7 +12,7 @@ Every token counts against the limit, also a token of the lead alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -74,10 +74,13 @@ class Lead:
         """The tokens that begin with the lead, whose rest is no token but the beginning of a value."""
         found: dict[int, list[int]] = {}
         reader = _Reader(machine, seam)
-        for token, text in self._first_tokens(rest).others:
-            cost = reader.cost(text)
-            if cost != _NEVER:
-                found.setdefault(cost, []).append(token)
+        for first, rests in self._first_tokens(rest).others.items():
+            if not reader.may_begin_with(first):
+                continue
+            for token, text in rests:
+                cost = reader.cost(text)
+                if cost != _NEVER:
+                    found.setdefault(cost, []).append(token)
         return {cost: np.array(tokens, dtype=np.int64) for cost, tokens in found.items()}
 
     def _first_tokens(self, rest: bytes) -> _FirstTokens:
@@ -110,19 +113,20 @@ class _FirstTokens:
     """The tokens that may come first, given the rest of a lead.
 
     `alone` are the tokens that are a beginning of the lead, with their length. The other tokens begin with the lead:
-    `plain[k]` is the token with the text of `merged[k]` after the lead; for `others` there is no such token.
+    `plain[k]` is the token with the text of `merged[k]` after the lead; for `others`, by the first byte of that text,
+    there is no such token.
     """
 
     alone: tuple[tuple[int, int], ...]
     merged: Ints
     plain: Ints
-    others: tuple[tuple[int, bytes], ...]
+    others: Mapping[int, Sequence[tuple[int, bytes]]]
 
 
 def _first_tokens(tokens: Tokens, lead: bytes) -> _FirstTokens:
     alone: list[tuple[int, int]] = []
     merged: list[tuple[int, int]] = []
-    others: list[tuple[int, bytes]] = []
+    others: dict[int, list[tuple[int, bytes]]] = {}
     for token, text in enumerate(tokens.vocabulary.spelling):
         if text and lead.startswith(text):
             alone.append((token, len(text)))
@@ -130,11 +134,11 @@ def _first_tokens(tokens: Tokens, lead: bytes) -> _FirstTokens:
             rest = text[len(lead) :]
             plain = tokens.ids.get(rest)
             if plain is None:
-                others.append((token, rest))
+                others.setdefault(rest[0], []).append((token, rest))
             else:
                 merged.append((token, plain))
     pairs = np.array(merged, dtype=np.int64).reshape(-1, 2)
-    return _FirstTokens(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
+    return _FirstTokens(tuple(alone), pairs[:, 0], pairs[:, 1], others)
 
 
 class GuideAfterLead(ABC, Generic[S]):
@@ -186,6 +190,10 @@ class _Reader:
         self._next: dict[tuple[Hashable, int], Hashable | None] = {}
         self._about: dict[Hashable, tuple[bool, bool]] = {}
         self._endings: dict[Hashable, int] = {}
+
+    def may_begin_with(self, byte: int) -> bool:
+        """Whether a value, or what follows an empty one, may."""
+        return self._facts(self._start)[0] or self._step(self._start, byte) is not None
 
     def cost(self, text: bytes) -> int:
         """The number of tokens of an ending after the text; `_NEVER` if no value begins with the text."""
