@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.hpd import clock
 from benchmarks.hpd.certainty import difference, interval
 from benchmarks.hpd.documents import Corpus, Document, Name, read_corpus
-from benchmarks.hpd.measure import example_of, scores
+from benchmarks.hpd.measure import CELLS, example_of, scores
 from pastalang.compiler import compile
 from pastalang.errors import PastaError
 from pastalang.plan.branches import Mode
@@ -58,7 +58,7 @@ def measure(
     """`generated`: the tokens of the answers with their keys, each of which would take `generate` a pass."""
     requests = [(plans_of(corpus.asked[one.category])(mode), {TEXT: one.text}) for one in documents]
     began = clock.now()
-    decoding = decode(engine, requests, batch=8, any_mode=True)
+    decoding = decode(engine, requests, batch=64, any_mode=True)
     seconds = clock.now() - began
     values = [None if row.problem else row.values[0] for row in decoding.rows]
     examples = [
@@ -98,7 +98,7 @@ def main() -> int:
     try:
         tokenizer = load_tokenizer(given.model)
         engines = [
-            (one, Engine.load(given.model, dtype=given.dtype, adapter=None if one == "none" else one))
+            (one, Engine.load(given.model, dtype=given.dtype, adapter=None if one == "none" else one, cells=CELLS))
             for one in given.adapter
         ]
         for name, path in files.items():

@@ -18,12 +18,14 @@ from transformers.utils.logging import disable_progress_bar
 
 from benchmarks.hpd.documents import Name, read_corpus
 from benchmarks.hpd.experiment import Experiment, Scope
+from benchmarks.hpd.measure import Bench
 from benchmarks.hpd.report import write_report
 from benchmarks.hpd.tables import Measured
-from benchmarks.hpd.tuning import Budget
+from benchmarks.hpd.tuning import Budget, Lessons
 from benchmarks.hpd.work import Work, fingerprint
 from pastalang.errors import PastaError
-from pastalang.runtime.models.source import DEFAULT, shipped_folder
+from pastalang.runtime.models.loading import load_tokenizer, place_of
+from pastalang.runtime.models.source import DEFAULT
 from pastalang.training.settings import TrainingMode
 
 RESULTS = Path(__file__).parents[1] / "results" / "hpd.md"
@@ -35,23 +37,20 @@ def main(arguments: list[str] | None = None) -> int:
     disable_progress_bar()
     files = {name: getattr(given, name.replace("-", "_")) for name in Name}
     try:
-        base = shipped_folder(given.model) or Path(given.model)
+        base = Path(place_of(given.model))
         if not (base / "model.safetensors").is_file():
             raise PastaError(f"{base} holds no model: there is no model.safetensors in it")
-        first, *further = dict.fromkeys(given.seeds)
         known = {name: path for name, path in files.items() if path is not None}
-        experiments = [_experiment(name, path, base, given, first) for name, path in known.items()]
-        if not experiments:
+        seeded = [_experiments(name, path, base, given) for name, path in known.items()]
+        if not seeded:
             raise PastaError("no data set is given")
-        figures = [one.figures() for one in experiments]
-        again = [
-            [_experiment(name, path, base, given, seed, repeated=True) for seed in further]
-            for name, path in known.items()
-        ]
+        for one in [*zip(*seeded, strict=True)][:2]:  # what has one seed comes before a third one
+            for experiment in one:
+                experiment.run_quality()
         sets = [
-            Measured(one.corpus, found, [other.figures() for other in others])
-            for one, found, others in zip(experiments, figures, again, strict=True)
+            Measured(first.corpus, first.figures(), [other.figures() for other in others]) for first, *others in seeded
         ]
+        experiments = [first for first, *_ in seeded]
     except PastaError as problem:
         print(problem, file=sys.stderr)
         return 1
@@ -83,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--minutes", type=float, help="begin nothing new after so many minutes")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processes", type=int, default=0, help="that record rows for training meanwhile; 0: none")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="of the copies: F1 is the mean of all seeds")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "pastalang-hpd")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -90,17 +91,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _experiment(
-    name: Name, path: Path, base: Path, given: argparse.Namespace, seed: int, *, repeated: bool = False
-) -> Experiment:
-    budget = Budget(given.steps, given.rows, 512, given.learning_rate, seed)
+def _experiments(name: Name, path: Path, base: Path, given: argparse.Namespace) -> list[Experiment]:
+    """One for each seed."""
+    first, *further = dict.fromkeys(given.seeds)
+    budget = Budget(given.steps, given.rows, 512, given.learning_rate, first)
     if name is Name.WDC_PAVE:  # long documents: as many tokens, in fewer and longer lines
         budget = replace(budget, rows=max(1, given.rows // 2), length=1024)
     scope = Scope(given.documents, given.stacked, given.timed, given.rounds, tuple(given.tunings))
-    folder = given.work / f"{name}-{fingerprint(base / 'model.safetensors', path, budget)}"
+    lessons, bench = Lessons(read_corpus(name, path), load_tokenizer(base), budget), Bench(given.device)
+    if given.processes and given.tunings:
+        lessons.record_ahead(given.processes)
     measured = f"figures-{scope.documents}-{scope.stacked}-{scope.timed}-{scope.rounds}"
-    work = Work(folder, measured, given.minutes, lambda line: print(line, flush=True), began=given.began)
-    return Experiment(base, read_corpus(name, path), budget, scope, work, repeated)
+
+    def experiment(seed: int) -> Experiment:
+        own = replace(budget, seed=seed)
+        folder = given.work / f"{name}-{fingerprint(base / 'model.safetensors', path, own)}"
+        work = Work(folder, measured, given.minutes, lambda line: print(line, flush=True), began=given.began)
+        return Experiment(base, lessons.seeded(seed), bench, own, scope, work, repeated=seed != first)
+
+    return [experiment(seed) for seed in (first, *further)]
 
 
 def _settings(given: argparse.Namespace) -> str:

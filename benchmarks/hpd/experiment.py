@@ -8,10 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer
-
 from benchmarks.hpd.documents import Corpus, Document
-from benchmarks.hpd.measure import Way, load_engine, measure
+from benchmarks.hpd.measure import Bench, Way, measure, measure_free
+from benchmarks.hpd.rival import FREE
 from benchmarks.hpd.speed import compare_speed
 from benchmarks.hpd.tuning import Budget, Lessons, tune
 from benchmarks.hpd.work import OutOfTime, Work
@@ -41,47 +40,57 @@ class Experiment:
     """`repeated`: with another seed than the first. Only the copies are tuned and measured again."""
 
     base: Path
-    corpus: Corpus
+    lessons: Lessons
+    bench: Bench
     budget: Budget
     scope: Scope
     work: Work
     repeated: bool = False
 
+    @property
+    def corpus(self) -> Corpus:
+        return self.lessons.corpus
+
+    def run_quality(self) -> None:
+        """The parts that are made for every seed."""
+        self._run(dict(self._quality_parts()))
+
     def figures(self) -> Figures:
         """The figures by the names of their parts. If the time runs out, those that exist; none if it is repeated."""
-        parts = dict(self._parts())
-        names = list(parts)
-        try:
-            for name in names:
-                self.work.part(name, parts[name])
-        except OutOfTime:
-            self.work.report("the minutes are over; the next run continues here")
-        known = {name: self.work.known(name) for name in names}
+        parts = dict(self._quality_parts())
+        if not self.repeated:
+            parts |= dict(self._further_parts())
+        self._run(parts)
+        known = {name: self.work.known(name) for name in parts}
         found = {name: made for name, made in known.items() if made is not None}
-        return {} if self.repeated and len(found) < len(names) else found
+        return {} if self.repeated and len(found) < len(parts) else found
 
     @cached_property
     def held_out(self) -> tuple[Document, ...]:
         return self.corpus.held_out[: self.scope.documents]
 
-    @cached_property
-    def lessons(self) -> Lessons:
-        return Lessons(self.corpus, AutoTokenizer.from_pretrained(self.base), self.budget)
+    def _run(self, parts: dict[str, Callable[[], dict[str, Any]]]) -> None:
+        try:
+            for name, make in parts.items():
+                self.work.part(name, make)
+        except OutOfTime:
+            self.work.report("the minutes are over; the next run continues here")
 
-    def _parts(self) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-        if self.repeated:
-            yield from (self._quality(tuning, Way(mode)) for tuning in self.scope.tunings for mode in tuning.modes)
-            return
-        for mode in Mode:
-            yield self._quality(BASE, Way(mode))
+    def _quality_parts(self) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+        if not self.repeated:
+            for mode in Mode:
+                yield self._quality(BASE, Way(mode))
         for tuning in self.scope.tunings:
             for mode in tuning.modes:
                 yield self._quality(tuning, Way(mode))
-                if tuning is not TrainingMode.MIXTURE:
-                    yield self._quality(tuning, Way(mode, limit=SHORT))
+        if self.scope.tunings:
+            yield free_name(self.corpus.name), self._free
+
+    def _further_parts(self) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
         if self.scope.tunings:
             yield speed_name(self.corpus.name), self._speed
         for tuning in (one for one in self.scope.tunings if one is not TrainingMode.MIXTURE):
+            yield self._quality(tuning, Way(tuning.modes[0], limit=SHORT))
             for size in STACKS:
                 way = Way(tuning.modes[0], stack=size, batch=1)
                 yield self._quality(tuning, way, "stack", self.held_out[: self.scope.stacked])
@@ -93,22 +102,29 @@ class Experiment:
         return name, partial(self._measure, weights, self.held_out if documents is None else documents, way)
 
     def _measure(self, weights: str, documents: Sequence[Document], way: Way) -> dict[str, Any]:
-        engine = load_engine(self._folder(weights))
+        engine = self.bench.engine(self._folder(weights))
         measure(engine, self.corpus, documents[:1], way)  # guides and the like are made once, and not timed
         return measure(engine, self.corpus, documents, way)
 
+    def _free(self) -> dict[str, Any]:
+        return measure_free(self._folder(FREE), self.corpus, self.held_out, device=self.bench.device)
+
     def _speed(self) -> dict[str, Any]:
-        best = self._folder(self.scope.tunings[-1])
-        return compare_speed(best, self.corpus, self.held_out[: self.scope.timed], rounds=self.scope.rounds)
+        best, timed = self._folder(self.scope.tunings[-1]), self.held_out[: self.scope.timed]
+        return compare_speed(self.bench, best, self.corpus, timed, rounds=self.scope.rounds)
 
     def _folder(self, weights: str) -> Path:
         if weights == BASE:
             return self.base
-        return tune(self.base, self.lessons, TrainingMode(weights), self.budget, self.work)
+        return tune(self.base, self.lessons, weights, self.budget, self.work, device=self.bench.device)
 
 
 def speed_name(corpus: str) -> str:
     return f"{corpus}/speed"
+
+
+def free_name(corpus: str) -> str:
+    return f"{corpus}/{FREE}"
 
 
 def part_name(corpus: str, kind: str, weights: str, way: Way) -> str:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer
 
 from benchmarks.hpd import clock
 from benchmarks.hpd.documents import Corpus, Document
 from benchmarks.hpd.programs import TEXT, plans_of
+from benchmarks.hpd.rival import AT_ONCE, first_object, generate
 from pastalang.plan.branches import Mode
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.loading import load_weights
+from pastalang.runtime.models.loading import load_model, load_tokenizer, load_weights
 from pastalang.training.evaluation import Decoding, Request, decode
 from pastalang.training.metrics import Counts, Example, Outcome, evaluate, field_texts, judge
 
-CELLS = 16_384
+CELLS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +30,36 @@ class Way:
     mode: Mode
     limit: int = 30
     stack: int = 1
-    batch: int = 8
+    batch: int = 64
+
+
+@dataclass
+class Bench:
+    """One engine for all copies of a model, so that what it has compiled for a document is not compiled again.
+
+    In float32, so that rounding does not depend on the batch size, and without a prefix cache.
+    """
+
+    device: str
+    _engine: Engine | None = None
+
+    def engine(self, folder: Path) -> Engine:
+        """The engine, with the weights in this folder."""
+        if self._engine is None:
+            self._engine = Engine.load(folder, device=self.device, dtype=torch.float32, cells=CELLS, prefix_cells=0)
+        else:
+            found = load_model(folder, device=self.device, dtype=torch.float32, with_transformers=False)
+            self._engine.model = self._engine.loop.model = found.model(cells=CELLS)
+        return self._engine
 
 
 def load_engine(folder: Path) -> Engine:
-    """In float32, so that rounding does not depend on the batch size, and without a prefix cache."""
-    return engine_of(load_weights(folder, device="cpu", dtype=torch.float32), AutoTokenizer.from_pretrained(folder))
-
-
-def engine_of(weights: Any, tokenizer: Any) -> Engine:
-    return Engine.load((weights, tokenizer), cells=CELLS, prefix_cells=0)
+    return Bench("cpu").engine(folder)
 
 
 def measure(engine: Engine, corpus: Corpus, documents: Sequence[Document], way: Way) -> dict[str, Any]:
-    """Scores in per cent, passes of a document, seconds; `per_document`: right, given and expected values."""
+    """Scores in per cent, passes of a document, seconds; `per_document`: right, given and expected values; `written`:
+    the tokens of an answer with its keys, each of which would take `generate` a pass."""
     groups, decoding, seconds = run(engine, corpus, documents, way)
     examples: dict[int, Example] = {}
     for numbers, decoded in zip(groups, decoding.rows, strict=True):
@@ -53,12 +70,37 @@ def measure(engine: Engine, corpus: Corpus, documents: Sequence[Document], way: 
             examples[number] = example_of(documents[number], predicted, truncated=truncated)
     ordered = [examples[number] for number in range(len(documents))]
     report = evaluate(ordered, asked=_asked(corpus, documents))
+    written = [
+        json.dumps(value, ensure_ascii=False) for row in decoding.rows if not row.problem for value in row.values
+    ]
     return {
         **scores(report, ordered),
         "passes": sum(row.passes for row in decoding.rows) / max(1, len(documents)),
+        "written": sum(map(engine.encoder.count, written)) / max(1, len(written)) + 1,
         "seconds": seconds,
+        "machine": clock.machine(),
         "problems": sorted({row.problem for row in decoding.rows if row.problem}),
     }
+
+
+def measure_free(folder: Path, corpus: Corpus, documents: Sequence[Document], *, device: str) -> dict[str, Any]:
+    """The same of `generate`, which writes the keys, too."""
+    weights, tokenizer = plain_weights(folder, device), load_tokenizer(folder)
+    generate(weights, tokenizer, corpus, documents[:1], 1, ends=True)
+    began = clock.now()
+    texts, counts = generate(weights, tokenizer, corpus, documents, AT_ONCE, ends=True)
+    seconds = clock.now() - began
+    examples = [example_of(one, first_object(text)) for one, text in zip(documents, texts, strict=True)]
+    passes = sum(counts) / max(1, len(counts))
+    report = evaluate(examples, asked=_asked(corpus, documents))
+    return {**scores(report, examples), "passes": passes, "written": passes, "seconds": seconds, "texts": texts[:5]}
+
+
+def plain_weights(folder: Path, device: str) -> Any:
+    """A model of transformers, for `generate`."""
+    weights = load_weights(folder, device=device, dtype=torch.float32)
+    weights.set_attn_implementation("sdpa")
+    return weights
 
 
 def run(

@@ -9,25 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer
 
 from benchmarks.hpd.documents import Corpus, Document
-from benchmarks.hpd.measure import Way, engine_of, example_of, run, scores
-from benchmarks.hpd.rival import first_object, generate, generate_seconds
+from benchmarks.hpd.measure import Bench, Way, plain_weights, run
+from benchmarks.hpd.rival import generate_seconds
 from pastalang.plan.branches import Mode
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.loading import load_weights
-from pastalang.training.metrics import evaluate
+from pastalang.runtime.models.loading import load_tokenizer
 
 BATCHES = (1, 4, 16)
 
 
-def compare_speed(folder: Path, corpus: Corpus, documents: Sequence[Document], *, rounds: int) -> dict[str, Any]:
-    """Median seconds of each side. The answers of `generate` are scored as well."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    engine = engine_of(_weights(folder), tokenizer)
-    rival = _weights(folder)
-    rival.set_attn_implementation("sdpa")
+def compare_speed(
+    bench: Bench, folder: Path, corpus: Corpus, documents: Sequence[Document], *, rounds: int
+) -> dict[str, Any]:  # fmt: skip
+    """Median seconds of each side."""
+    tokenizer, engine = load_tokenizer(folder), bench.engine(folder)
+    rival = plain_weights(folder, bench.device)
     sides: dict[str, Callable[[], float]] = {}
     for size in sorted({min(size, len(documents)) for size in BATCHES}):
         for mode in Mode:
@@ -44,7 +42,6 @@ def compare_speed(folder: Path, corpus: Corpus, documents: Sequence[Document], *
         "rounds": rounds,
         "threads": torch.get_num_threads(),
         "seconds": {side: statistics.median(times) for side, times in taken.items()},
-        "generate": _scored(generate(rival, tokenizer, corpus, documents, 4), corpus, documents),
     }
 
 
@@ -60,12 +57,3 @@ def _warm(
         generate_seconds(rival, tokenizer, corpus, documents, 1)
     else:
         _ours(engine, corpus, documents, Way(Mode(name), batch=1))
-
-
-def _scored(texts: Sequence[str], corpus: Corpus, documents: Sequence[Document]) -> dict[str, Any]:
-    examples = [example_of(document, first_object(text)) for document, text in zip(documents, texts, strict=True)]
-    return scores(evaluate(examples), examples)
-
-
-def _weights(folder: Path) -> Any:
-    return load_weights(folder, device="cpu", dtype=torch.float32)

@@ -21,7 +21,9 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.reference import attention_of
 from pastalang.runtime.models.step_attention import ATTENTION
 from pastalang.runtime.models.transformers import TransformersModel
+from pastalang.runtime.request_window import RequestWindow
 from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.state import RequestState
 from pastalang.training.batches import collate, logits_of
 from pastalang.training.data import CATEGORY, VALUE, Row
 from pastalang.training.metrics import (
@@ -161,28 +163,23 @@ def decode(
     sampling: Sampling | None = None,
     on_progress: OnProgress | None = None,
 ) -> Decoding:
-    """Greedy unless the programs or `sampling` say otherwise. `batch` requests of one plan share their passes."""
-    found: dict[int, Decoded] = {}
+    """Greedy unless the programs or `sampling` say otherwise. `batch` requests share their passes."""
+    options: dict[str, Any] = {"any_mode": any_mode, "sampling": sampling, "on_truncated": "keep"}
+    found: list[Decoded] = []
+    for plan in {id(plan): plan for plan, _ in requests}.values():
+        engine.batch(plan, [], **options)  # what is wrong with a plan or an option is wrong for all its requests
     began = time.perf_counter()
-    for plan, numbers in _chunks(requests, batch):
-        results = engine.batch(
-            plan, [requests[number][1] for number in numbers], any_mode=any_mode, sampling=sampling, on_truncated="keep"
-        )
-        found |= {number: _decoded(result) for number, result in zip(numbers, results, strict=True)}
+
+    def request(at: Mapping[str, Any]) -> RequestState:
+        plan, inputs = requests[at["number"]]
+        return engine.prepare(plan, inputs, options, with_events=False)
+
+    window = RequestWindow(engine.loop, request, engine.outcome_of, batch)
+    for _, result in window.outcomes({"number": number} for number in range(len(requests))):
+        found.append(_decoded(result))
         if on_progress is not None:
             on_progress(len(found))
-    seconds = time.perf_counter() - began
-    return Decoding(tuple(found[number] for number in range(len(requests))), seconds)
-
-
-def _chunks(requests: Sequence[Request], size: int) -> Iterable[tuple[Plan, list[int]]]:
-    """The numbers of the requests, plan by plan."""
-    by_plan: dict[int, list[int]] = {}
-    for number, (plan, _) in enumerate(requests):
-        by_plan.setdefault(id(plan), []).append(number)
-    for numbers in by_plan.values():
-        for first in range(0, len(numbers), size):
-            yield requests[numbers[0]][0], numbers[first : first + size]
+    return Decoding(tuple(found), time.perf_counter() - began)
 
 
 def _decoded(result: Result | PastaError) -> Decoded:

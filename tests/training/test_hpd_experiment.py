@@ -167,12 +167,13 @@ def test_a_whole_run_is_reported_resumed_and_keeps_what_was_written_by_hand(
     assert "- Nothing was measured." in out.read_text("utf-8")
     assert main([*map(str, words)]) == 0
     said = capsys.readouterr().out
-    assert said.count("── oa-mine/quality/base-strict-30-1-8") == 1
-    assert said.count("── oa-mine/quality/strict-strict-30-1-8") == 2
+    assert said.count("── oa-mine/quality/base-strict-30-1-64") == 1
+    assert said.count("── oa-mine/quality/strict-strict-30-1-64") == 2
     report = out.read_text("utf-8")
     for line in (
         "| base, strict | 30 |",
         "| tuned for one, strict | 10 |",
+        "| tuned for one, free JSON | – |",
         "| mixture, lockstep | 30 |",
         "| generate |",
         "held-out documents; 2 seeds.",
