@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         seeded = [_experiments(name, path, base, given) for name, path in known.items()]
         if not seeded:
             raise PastaError("no data set is given")
-        for one in [*zip(*seeded, strict=True)][:2]:  # what has one seed comes before a third one
+        for one in zip(*seeded, strict=True):  # the first seed of all sets, then the next one
             for experiment in one:
                 experiment.run_quality()
         sets = [

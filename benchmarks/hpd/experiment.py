@@ -52,7 +52,7 @@ class Experiment:
         return self.lessons.corpus
 
     def run_quality(self) -> None:
-        """The parts that are made for every seed."""
+        """The parts that are made for every seed, and the comparison of speed."""
         self._run(dict(self._quality_parts()))
 
     def figures(self) -> Figures:
@@ -85,10 +85,10 @@ class Experiment:
                 yield self._quality(tuning, Way(mode))
         if self.scope.tunings:
             yield free_name(self.corpus.name), self._free
+            if not self.repeated:
+                yield speed_name(self.corpus.name), self._speed
 
     def _further_parts(self) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-        if self.scope.tunings:
-            yield speed_name(self.corpus.name), self._speed
         for tuning in (one for one in self.scope.tunings if one is not TrainingMode.MIXTURE):
             yield self._quality(tuning, Way(tuning.modes[0], limit=SHORT))
             for size in STACKS:
