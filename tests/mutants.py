@@ -45,20 +45,20 @@ MUTANTS = (
     # what a token sees
     Mutant(
         "views: a token sees the later tokens of its step",
-        "np.tril(np.broadcast_to(numbers, (run.count, run.count)))",
-        "np.broadcast_to(numbers, (run.count, run.count))",
+        "own_numbers * (own_numbers <= count + self._shown[tokens][:, None])",
+        "own_numbers",
         ("runtime/attention/test_masks.py",),
     ),
     Mutant(
-        "views: a cell that was seen before stays seen",
-        "self._table[row, len(order) : width] = 0",
+        "views: what one path has is left out of the next",
+        "self._is_seen[path] = False",
         "pass",
         ("runtime/attention/test_masks.py",),
     ),
     Mutant(
         "views: what both see stands behind",
-        "np.flatnonzero((source > 0) & (base == 0))",
-        "np.flatnonzero(source > 0)",
+        "source[~self._is_seen[source]]",
+        "source",
         ("runtime/attention/test_masks.py",),
     ),
     # positions

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pastalang.runtime.attention.views import Indexes, Visibility
+from pastalang.runtime.attention.views import Indexes, Path, Visibility
 from pastalang.runtime.step import RowId, Run, StepBatch
 
 
@@ -40,6 +39,7 @@ class Costs:
     stretch: int = 128
     shared: int | None = 16  # the fewest cells that are worth a call of all tokens; None: it is never made
     at_once: int = 1_024  # cells of a block: gathered keys and values that stay in the cache until they are used
+    multiple: int = 1  # of which the cells of a call are one: kernels of a GPU copy masks of other widths
 
     def of(self, clusters: int, tokens: int, cells: int) -> int:
         """The cost of a block whose clusters are padded to so many tokens and cells."""
@@ -60,7 +60,7 @@ class Costs:
 
 ON_CPU = Costs()
 # A GPU wastes cheaply, and each call is expensive there.
-ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12, shared=None, at_once=1 << 30)
+ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12, shared=None, at_once=1 << 30, multiple=16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,35 +94,34 @@ class Clusters:
         if whole < self._costs.small_step:
             return Split()
         stretches = [stretch for run in batch.runs for stretch in _cut(run, self._costs.stretch)]
-        last = [stretch.end - 1 for stretch in stretches]
-        sees = (visibility.order if len(last) == len(batch) else visibility.order[last]) > 0
-        shared = None if self._costs.shared is None else _shared(batch, stretches, visibility, sees, self._costs.shared)
+        whole_paths = paths = [visibility.path(stretch.end - 1) for stretch in stretches]
+        shared = None if self._costs.shared is None else _shared(batch, stretches, visibility, self._costs.shared)
         if shared is not None:
-            sees[:, shared] = False
-        groups = list(self._groups(batch, stretches, visibility, sees))
+            paths = [path[(path < shared.start) | (path >= shared.stop)] for path in paths]
+        groups = list(self._groups(batch, stretches, visibility.width, paths))
         if shared is not None and len(groups) == 1 and not self._costs.is_worth_a_call(shared):
-            sees[:, shared], shared = True, None
-        blocks = tuple(_blocks([_cluster(stretches, group, sees) for group in groups], self._costs))
+            paths, shared = whole_paths, None
+        blocks = tuple(_blocks([_cluster(stretches, group, paths) for group in groups], self._costs))
         apart = sum(block.cost(self._costs) for block in blocks)
         if shared is not None:
             apart += self._costs.of_shared(len(batch), shared.stop - shared.start)
         return Split(blocks, shared) if apart < whole else Split()
 
     def _groups(
-        self, batch: StepBatch, stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_]
+        self, batch: StepBatch, stretches: Sequence[_Stretch], width: int, paths: Sequence[Path]
     ) -> Iterable[Sequence[int]]:
         rows = [run.row for run in batch.runs]
         feeds_single_tokens = len(batch.runs) == len(batch)
-        is_fresh = len(rows) >= self._stale_below and visibility.width <= self._stale_above
+        is_fresh = len(rows) >= self._stale_below and width <= self._stale_above
         if feeds_single_tokens and is_fresh and all(row in self._cluster_of for row in rows):
             known: dict[int, list[int]] = {}
             for index, row in enumerate(rows):
                 known.setdefault(self._cluster_of[row], []).append(index)
             return known.values()
-        groups = _group(stretches, visibility, sees, self._costs)
+        groups = _group(stretches, width, paths, self._costs)
         if feeds_single_tokens:
             self._cluster_of = {rows[index]: at for at, group in enumerate(groups) for index in group}
-            self._stale_below, self._stale_above = len(rows) // 2, visibility.width + visibility.width // 6
+            self._stale_below, self._stale_above = len(rows) // 2, width + width // 6
         return groups
 
 
@@ -133,6 +132,7 @@ class Block:
     tokens: Indexes
     cells: Indexes
     sizes: tuple[tuple[int, int], ...]
+    multiple: int = 1
 
     def of_tokens(self, number: Indexes) -> Block | None:
         """The block with the tokens that have a number; None if no token has one."""
@@ -141,7 +141,7 @@ class Block:
             for each, line, (most, cells) in zip(number[self.tokens], self.cells, self.sizes, strict=True)
             if len(tokens := each[:most][each[:most] >= 0])
         ]
-        return _block(clusters) if clusters else None
+        return _block(clusters, self.multiple) if clusters else None
 
     def cost(self, costs: Costs) -> int:
         clusters, tokens = self.tokens.shape
@@ -173,17 +173,13 @@ def _cut(run: Run, longest: int) -> Iterable[_Stretch]:
     return (_Stretch(start, end) for start, end in pairwise(borders))
 
 
-def _shared(
-    batch: StepBatch, stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_], fewest: int
-) -> slice | None:
+def _shared(batch: StepBatch, stretches: Sequence[_Stretch], visibility: Visibility, fewest: int) -> slice | None:
     """The most consecutive cells of earlier steps that all tokens see, if they are not too few.
 
     A stretch's first token sees least. Cells of this step stay apart, so that no token is left without any.
     """
-    cells = np.setdiff1d(np.flatnonzero(sees.all(axis=0)), batch.cells)
-    starts = np.array([stretch.start for stretch in stretches], dtype=np.intp)
-    first = visibility.order[starts[:, None], cells]
-    cells = cells[(first > 0).all(axis=0)]
+    first = [visibility.path(stretch.start) for stretch in stretches]
+    cells = np.setdiff1d(np.flatnonzero(_seen_by(first, visibility.width) == len(first)), batch.cells)
     if len(cells) < fewest:
         return None
     borders = [0, *(np.flatnonzero(np.diff(cells) > 1) + 1).tolist(), len(cells)]
@@ -191,45 +187,49 @@ def _shared(
     return slice(int(cells[start]), int(cells[end - 1]) + 1) if end - start >= fewest else None
 
 
-def _group(
-    stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_], costs: Costs
-) -> list[list[int]]:
+def _seen_by(paths: Sequence[Path], width: int) -> Indexes:
+    """How many of the paths hold each cell."""
+    return np.bincount(np.concatenate(paths), minlength=width)
+
+
+def _group(stretches: Sequence[_Stretch], width: int, paths: Sequence[Path], costs: Costs) -> list[list[int]]:
     """Groups neighbours greedily: a stretch opens a new group where joining the last one would cost more."""
     groups: list[list[int]] = []
-    union, tokens = np.zeros(visibility.width, dtype=bool), 0
-    for index in _relatives_together(stretches, visibility, sees):
-        count, seen = stretches[index].count, sees[index]
-        both = union | seen
-        cells, own, other = (int(np.count_nonzero(each)) for each in (both, seen, union))
+    group_of = np.zeros(width, dtype=np.intp)  # the last group, counted from 1, that a cell is seen in
+    other, tokens = 0, 0
+    for index in _relatives_together(width, paths):
+        count, seen = stretches[index].count, paths[index]
+        new = seen[group_of[seen] != len(groups)] if groups else seen
+        own, cells = len(seen), other + len(new)
         saved = costs.per_cluster + costs.per_cell * (own + other - cells)
         wasted = (tokens + count) * cells - tokens * other - count * own
         # The saving is made once per cluster, so it is shared among the tokens of the group. Comparing it with the
         # waste of the new stretch alone would make clusters far too large.
         if groups and wasted * tokens <= 2 * saved:
             groups[-1].append(index)
-            union, tokens = both, tokens + count
+            other, tokens = cells, tokens + count
         else:
             groups.append([index])
-            union, tokens = seen.copy(), count
+            new, other, tokens = seen, own, count
+        group_of[new] = len(groups)
     return groups
 
 
-def _relatives_together(
-    stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_]
-) -> Sequence[int]:
+def _relatives_together(width: int, paths: Sequence[Path]) -> Sequence[int]:
     """The stretches ordered by the first cell of each path that not all of them see.
 
     Stretches of one document have that cell in common, so they become neighbours.
     """
-    last = visibility.order[[stretch.end - 1 for stretch in stretches]]
-    own = np.where(sees & ~sees.all(axis=0), last, np.iinfo(last.dtype).max)
-    order: list[int] = np.argsort(own.argmin(axis=1), kind="stable").tolist()
+    is_own = _seen_by(paths, width) < len(paths)
+    own = [path[is_own[path]][:1] for path in paths]
+    order: list[int] = np.argsort([first[0] if len(first) else 0 for first in own], kind="stable").tolist()
     return order
 
 
-def _cluster(stretches: Sequence[_Stretch], group: Sequence[int], sees: NDArray[np.bool_]) -> _Cluster:
+def _cluster(stretches: Sequence[_Stretch], group: Sequence[int], paths: Sequence[Path]) -> _Cluster:
     tokens = np.concatenate([np.arange(stretches[index].start, stretches[index].end) for index in group])
-    return _Cluster(tokens, np.flatnonzero(sees[list(group)].any(axis=0)))
+    cells = np.sort(np.concatenate([paths[index] for index in group]))
+    return _Cluster(tokens, cells[np.diff(cells, prepend=-1) > 0])
 
 
 def _blocks(clusters: Sequence[_Cluster], costs: Costs) -> Iterable[Block]:
@@ -242,17 +242,18 @@ def _blocks(clusters: Sequence[_Cluster], costs: Costs) -> Iterable[Block]:
             apart = costs.of(len(block), len(block[-1].tokens), most) + costs.of(1, tokens, cells)
             joined = costs.of(len(block) + 1, tokens, max(most, cells))
             if joined > apart or (len(block) + 1) * max(most, cells) > costs.at_once:
-                yield _block(block)
+                yield _block(block, costs.multiple)
                 block, most = [], 0
         block.append(cluster)
         most = max(most, cells)
-    yield _block(block)
+    yield _block(block, costs.multiple)
 
 
-def _block(clusters: Sequence[_Cluster]) -> Block:
+def _block(clusters: Sequence[_Cluster], multiple: int) -> Block:
     tokens = np.zeros((len(clusters), max(len(each.tokens) for each in clusters)), dtype=np.intp)
-    cells = np.zeros((len(clusters), max(len(each.cells) for each in clusters)), dtype=np.intp)
+    widest = max(len(each.cells) for each in clusters)
+    cells = np.zeros((len(clusters), -(-widest // multiple) * multiple), dtype=np.intp)
     for line, each in enumerate(clusters):
         tokens[line, : len(each.tokens)] = each.tokens
         cells[line, : len(each.cells)] = each.cells
-    return Block(tokens, cells, tuple((len(each.tokens), len(each.cells)) for each in clusters))
+    return Block(tokens, cells, tuple((len(each.tokens), len(each.cells)) for each in clusters), multiple)

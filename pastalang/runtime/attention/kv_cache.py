@@ -90,7 +90,8 @@ class KVCache:
         for tensor in (*self._keys, *self._values):
             if tensor is not None:
                 shape = (*tensor.shape[:2], len(cells), tensor.shape[3])
-                tensor[:, :, cells] = torch.randn(shape, generator=noise, dtype=tensor.dtype) * 10
+                values = torch.randn(shape, generator=noise, dtype=tensor.dtype) * 10
+                tensor[:, :, cells.to(tensor.device)] = values.to(tensor.device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +138,10 @@ class AttentionMemory:
         self.windows = tuple(windows)
         self.kv_cache = KVCache(cells=cells, layers=len(self.windows))
         self._dtype, self._device = dtype, device
-        self._views = Views(cells)
         costs = costs or (ON_CPU if device.type == "cpu" else ON_GPU)
-        self._clusters = Clusters(costs if set(self.windows) == {None} else replace(costs, shared=None))
+        self._views = Views(cells, multiple=costs.multiple)
+        can_share = device.type == "cpu" and set(self.windows) == {None}
+        self._clusters = Clusters(costs if can_share else replace(costs, shared=None))
 
     def begin(self, batch: StepBatch) -> tuple[Visibility, StepMasks]:
         """The masks of the next forward pass, whose cells the cache is ready to write."""

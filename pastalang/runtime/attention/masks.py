@@ -113,11 +113,11 @@ def step_masks(
             for kind in kinds
         }
         return StepMasks(
-            (AttentionCall(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility.order), last=last
+            (AttentionCall(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility), last=last
         )
     calls = [_call(block, visibility, kinds, dtype=dtype, device=device) for block in blocks]
     places = torch.from_numpy(_places(blocks)).to(device)
-    return StepMasks(calls, places, windows, tokens=len(visibility.order), shared=split.shared, last=last)
+    return StepMasks(calls, places, windows, tokens=len(visibility), shared=split.shared, last=last)
 
 
 def _last_layer(
@@ -130,11 +130,11 @@ def _last_layer(
     device: torch.device,
 ) -> LastLayer | None:
     """None if too few tokens are left out to be worth it."""
-    count = len(visibility.order)
+    count = len(visibility)
     if not wanted or count < _SMALL or len(wanted) > _MOST_WANTED * count:
         return None
     tokens = np.array(wanted, dtype=np.intp)
-    some = Visibility(visibility.order[tokens])
+    some = visibility.of(tokens)
     masks = step_masks(split.of_tokens(tokens, count=count), some, windows[-1:], dtype=dtype, device=device)
     return LastLayer(torch.from_numpy(tokens).to(device), masks, count)
 
@@ -148,11 +148,20 @@ def attended(visibility: Visibility, *, window: Window) -> Attends:
 
 def attended_in(block: Block, visibility: Visibility, *, window: Window) -> Attends:
     """The cells that each token of a block attends to: (clusters, tokens, cells). Padding attends to the first cell."""
-    order = visibility.order[block.tokens[:, :, None], block.cells[:, None, :]]
-    attends: Attends = order > 0 if window is None else order > _hidden(visibility, window)[block.tokens][:, :, None]
+    attends = np.zeros((*block.tokens.shape, block.cells.shape[1]), dtype=bool)
+    column = np.full(visibility.width, -1, dtype=np.intp)  # of each cell, for the cluster at hand
     for line, (tokens, cells) in enumerate(block.sizes):
-        attends[line, :, cells:] = False
+        own = block.cells[line, :cells]
+        column[own] = np.arange(cells)
+        paths = [visibility.path(token) for token in block.tokens[line, :tokens].tolist()]
+        if window is not None:
+            paths = [path[-window:] for path in paths]
+        places = column[np.concatenate(paths)]
+        rows = np.repeat(np.arange(tokens), list(map(len, paths)))
+        is_here = places >= 0
+        attends[line, rows[is_here], places[is_here]] = True
         attends[line, tokens:, 0] = True
+        column[own] = -1
     return attends
 
 

@@ -1,4 +1,4 @@
-"""The slow and obvious way to say what each token sees: a list of tokens instead of a table of cells.
+"""The slow and obvious way to say what each token sees: a list of tokens instead of paths of cells.
 
 Tests compare `Views` with it, and models without a KV cache (the reference, the fakes) build on it. It keeps every
 token forever and compares tokens by identity, so a reused cell cannot confuse it.
@@ -35,7 +35,7 @@ class FedToken:
 
 
 class PlainViews:
-    """Keeps as lists what `Views` keeps in a table."""
+    """Keeps as tokens what `Views` keeps as cells."""
 
     def __init__(self) -> None:
         self._rows: dict[RowId, tuple[FedToken, ...]] = {}

@@ -1,182 +1,191 @@
-"""View rows as one table: which cells each branch sees, and in which order.
+"""View rows as paths: which cells each branch sees, oldest first.
 
-    order[token, cell] = 0      the token does not see the cell
-                       = k > 0  the cell is the k-th on the token's path; the token itself is the last
+    row      the cells that a branch sees
+    token    the cells of its row, what its run comes after, the run so far; the token itself is the last
 
-Between steps, a row of the table says the same of a branch. The table keeps the order, not only yes or no, because a
-sliding window is the last W cells of a path. A fork copies a row and a join appends to one. Freeing a cell costs
-nothing, because a cell is only freed when no living row sees it.
+A path says more than which cells are seen, because a sliding window is the last W cells of a path. A fork copies a
+path and a join appends to it. What a step costs here grows with what its tokens see, and not with the memory: of many
+documents at once, each sees little of it. Freeing a cell costs nothing, because a cell is only freed when no living row
+sees it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.step import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch
+from pastalang.runtime.step import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Show, StepBatch
 
 Order: TypeAlias = NDArray[np.signedinteger[Any]]
 Indexes: TypeAlias = NDArray[np.intp]
+Path: TypeAlias = NDArray[np.intp]
+
+_SHORT = 64  # cells of a row when it is made
+_NOTHING: Path = np.zeros(0, dtype=np.intp)
 
 
-@dataclass(frozen=True, slots=True)
 class Visibility:
-    """What the tokens of one step see. `order` is (tokens, width); no token sees a cell at `width` or beyond."""
+    """What the tokens of one step see. No token sees a cell at `width` or beyond.
 
-    order: Order
+    The tokens of a run have a path in common, and of the run's own `cells` each sees one more than the token before.
+    `runs` has the number of each token's run, and `shown` how many of its run's cells it sees.
+    """
 
-    @property
-    def width(self) -> int:
-        return int(self.order.shape[1])
+    def __init__(
+        self, before: Sequence[Path], cells: Sequence[Path], runs: Indexes, shown: Indexes, *, width: int
+    ) -> None:  # fmt: skip
+        self.width = width
+        self._before, self._cells = before, cells
+        self._runs, self._shown = runs, shown
 
-    @property
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def path(self, token: int) -> Path:
+        """The cells that a token sees, itself last."""
+        run = self._runs[token]
+        own = self._cells[run][: self._shown[token]]
+        before = self._before[run]
+        return np.concatenate((before, own)) if len(before) else own
+
+    def of(self, tokens: Indexes) -> Visibility:
+        """What some of the tokens see."""
+        return Visibility(self._before, self._cells, self._runs[tokens], self._shown[tokens], width=self.width)
+
+    @cached_property
     def counts(self) -> Order:
         """How many cells each token sees, itself included: (tokens,)."""
-        counts: Order = self.order.max(axis=1)
-        return counts
+        before = np.fromiter(map(len, self._before), dtype=np.intp, count=len(self._before))
+        return before[self._runs] + self._shown
+
+    @cached_property
+    def order(self) -> Order:
+        """(tokens, width): 0 for a cell that a token does not see, k > 0 for the k-th on its path."""
+        order = np.zeros((len(self), self.width), dtype=np.int32)
+        numbers = np.arange(1, self.width + 1, dtype=np.int32)
+        sizes = np.bincount(self._runs, minlength=len(self._before))
+        lone = np.flatnonzero(sizes[self._runs] == 1)
+        paths = [self.path(token) for token in lone.tolist()]
+        if paths:
+            lengths = np.fromiter(map(len, paths), dtype=np.intp, count=len(paths))
+            order[np.repeat(lone, lengths), np.concatenate(paths)] = np.concatenate([numbers[:n] for n in lengths])
+        for run in np.flatnonzero(sizes > 1).tolist():
+            tokens = np.flatnonzero(self._runs == run)
+            before, own = self._before[run], self._cells[run]
+            count = len(before)
+            order[tokens[:, None], before] = numbers[:count]
+            own_numbers = numbers[count : count + len(own)]
+            order[tokens[:, None], own] = own_numbers * (own_numbers <= count + self._shown[tokens][:, None])
+        return order
 
 
 class Views:
     """The rows of all branches over `cells` cells. A row is made when a step first names it."""
 
-    def __init__(self, cells: int) -> None:
-        # Half the bytes where they suffice: a step of many requests copies a row of the table for each token.
-        self._table: Order = np.zeros((16, cells), dtype=np.int16 if cells <= np.iinfo(np.int16).max else np.int32)
-        self._counts = np.zeros(16, dtype=np.int32)  # how many cells a row sees
-        self._widths = np.zeros(16, dtype=np.int64)  # a row sees no cell at or beyond its width
+    def __init__(self, cells: int, *, multiple: int = 1) -> None:
+        """The width of a step is a `multiple`, if there are so many cells."""
+        self._cells, self._multiple = cells, multiple
+        self._paths: dict[RowId, _Row] = {}
+        self._is_seen = np.zeros(cells, dtype=bool)  # all False between two calls
 
     def prepare(self, batch: StepBatch) -> Visibility:
         """Applies the edits of a step and returns what its tokens see."""
         for edit in batch.edits:
             self._edit(edit)
-        rows: Indexes = np.array([run.row for run in batch.runs], dtype=np.intp)
-        self._grow(int(rows.max(initial=0)))
-        cells: Indexes = np.array(batch.cells, dtype=np.intp)
-        width = max(int(cells.max(initial=0)) + 1, int(self._widths[rows].max(initial=0)), self._width_of_afters(batch))
-        order = self._table[rows, :width]
-        if len(batch.runs) < len(batch):
-            order = np.repeat(order, [run.count for run in batch.runs], axis=0)
-        self._add_lone_tokens(order, batch, rows, cells)
+        cells: Path = np.array(batch.cells, dtype=np.intp)
+        counts = [run.count for run in batch.runs]
+        runs = np.repeat(np.arange(len(counts), dtype=np.intp), counts)
+        starts = np.array([run.start for run in batch.runs], dtype=np.intp)
+        shown = np.arange(1, len(cells) + 1, dtype=np.intp) - starts[runs]
+        before: list[Path] = []
+        own = [cells[run.start : run.end] for run in batch.runs]
+        so_far = Visibility(before, own, runs, shown, width=0)
+        width = int(cells.max(initial=-1)) + 1
         for run in batch.runs:
-            if run.count > 1 or run.after:
-                self._add_run(order, run, cells)
-        return Visibility(order)
+            row = self._row(run.row)
+            path, width = row.path, max(width, row.width)
+            for after in run.after:
+                match after:
+                    case OfRow(other):
+                        source, beyond = self._row(other).path, self._row(other).width
+                    case OfCells(shown_cells):
+                        source = np.array(shown_cells, dtype=np.intp)
+                        beyond = int(source.max(initial=-1)) + 1
+                    case _:
+                        source, beyond = so_far.path(after), 0
+                path, width = self._joined(path, source), max(width, beyond)
+            before.append(path)
+        rounded = -(-width // self._multiple) * self._multiple
+        return Visibility(before, own, runs, shown, width=max(width, min(rounded, self._cells)))
 
     def commit(self, batch: StepBatch, visibility: Visibility) -> None:
         """Ends the step: rows see what was fed for them, and captured rows what their token saw."""
-        lone = [run for run in batch.runs if run.keep and run.count == 1 and not run.after]
-        rows = np.array([run.row for run in lone], dtype=np.intp)
-        cells = np.array([batch.cells[run.start] for run in lone], dtype=np.intp)
-        self._counts[rows] += 1
-        self._table[rows, cells] = self._counts[rows]
-        self._widths[rows] = np.maximum(self._widths[rows], cells + 1)
         for run in batch.runs:
-            if run.keep and (run.count > 1 or run.after):
-                self._write(run.row, visibility.order[run.end - 1])
+            if not run.keep:
+                continue
+            if run.count == 1 and not run.after:
+                self._row(run.row).append(batch.cells[run.start])
+            else:
+                self._paths[run.row] = _Row(visibility.path(run.end - 1), visibility.width)
         for capture in batch.captures:
-            self._write(capture.row, visibility.order[capture.token])
+            self._paths[capture.row] = _Row(visibility.path(capture.token), visibility.width)
 
     def seen_by(self, row: RowId) -> tuple[CellId, ...]:
         """The cells that a row sees, in order."""
-        self._grow(row)
-        cells = np.flatnonzero(self._table[row])
-        return tuple(CellId(int(cell)) for cell in cells[np.argsort(self._table[row, cells])])
+        return tuple(CellId(cell) for cell in self._row(row).path.tolist())
+
+    def _row(self, row: RowId) -> _Row:
+        found = self._paths.get(row)
+        if found is None:
+            found = self._paths[row] = _Row(_NOTHING, 0)
+        return found
 
     def _edit(self, edit: Edit) -> None:
-        self._grow(edit.row)
         match edit:
             case Empty(row):
-                self._table[row, : self._widths[row]] = 0
-                self._counts[row] = self._widths[row] = 0
+                self._paths[row] = _Row(_NOTHING, 0)
             case Follow(row, source):
-                self._grow(source)
-                self._append(row, self._table[source, : self._widths[source]])
+                other = self._row(source)
+                self._append(row, other.path, other.width)
             case Show(row, cells):
-                self._append(row, _in_order(cells))
+                shown = np.array(cells, dtype=np.intp)
+                self._append(row, shown, int(shown.max(initial=-1)) + 1)
             case _:
                 assert_never(edit)
 
-    def _append(self, row: RowId, source: Order) -> None:
-        width = max(int(self._widths[row]), len(source))
-        self._counts[row] = merge(self._table[row, : len(source)], source, int(self._counts[row]))
-        self._widths[row] = width
+    def _append(self, row: RowId, source: Path, width: int) -> None:
+        known = self._row(row)
+        self._paths[row] = _Row(self._joined(known.path, source), max(known.width, width))
 
-    def _write(self, row: RowId, order: Order) -> None:
-        self._grow(row)
-        width = max(int(self._widths[row]), len(order))
-        self._table[row, : len(order)] = order
-        self._table[row, len(order) : width] = 0
-        self._counts[row] = order.max()
-        self._widths[row] = len(order)
-
-    def _width_of_afters(self, batch: StepBatch) -> int:
-        width = 0
-        for run in batch.runs:
-            for after in run.after:
-                match after:
-                    case OfRow(row):
-                        self._grow(row)
-                        width = max(width, int(self._widths[row]))
-                    case OfCells(cells):
-                        width = max(width, max(cells, default=-1) + 1)
-        return width
-
-    def _add_lone_tokens(self, order: Order, batch: StepBatch, rows: Indexes, cells: Indexes) -> None:
-        lone = [index for index, run in enumerate(batch.runs) if run.count == 1 and not run.after]
-        at = np.array([batch.runs[index].start for index in lone], dtype=np.intp)
-        order[at, cells[at]] = self._counts[rows[lone]] + 1
-
-    def _add_run(self, order: Order, run: Run, cells: Indexes) -> None:
-        count = int(self._counts[run.row])
-        tokens = order[run.start : run.end]
-        if run.after:
-            base = tokens[0]
-            for after in run.after:
-                match after:
-                    case OfRow(row):
-                        source = self._table[row, : len(base)]
-                    case OfCells(cells_shown):
-                        source = _in_order(cells_shown)
-                    case _:
-                        source = order[after]
-                count = merge(base[: len(source)], source, count)
-            tokens[1:] = base
-        own = cells[run.start : run.end]
-        if run.count == 1:
-            tokens[0, own] = count + 1
-            return
-        numbers = np.arange(count + 1, count + 1 + run.count, dtype=np.int32)
-        tokens[:, own] = np.tril(np.broadcast_to(numbers, (run.count, run.count)))
-
-    def _grow(self, row: int) -> None:
-        rows, cells = self._table.shape
-        if row < rows:
-            return
-        more = max(rows, row + 1 - rows)
-        self._table = np.concatenate([self._table, np.zeros((more, cells), dtype=self._table.dtype)])
-        self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int32)])
-        self._widths = np.concatenate([self._widths, np.zeros(more, dtype=np.int64)])
+    def _joined(self, path: Path, source: Path) -> Path:
+        """The path, and after it the cells that only `source` has, in its order."""
+        if not len(path) or not len(source):
+            return path if len(path) else source
+        self._is_seen[path] = True
+        added = source[~self._is_seen[source]]
+        self._is_seen[path] = False
+        return np.concatenate((path, added)) if len(added) else path
 
 
-def _in_order(cells: Sequence[CellId]) -> Order:
-    """A path of these cells alone, as narrow as possible."""
-    order = np.zeros(max(cells, default=-1) + 1, dtype=np.int32)
-    order[np.array(cells, dtype=np.intp)] = np.arange(1, len(cells) + 1)
-    return order
+class _Row:
+    """The path of a branch, which sees no cell at or beyond `width`. What was read of it stays as it is."""
 
+    __slots__ = ("_cells", "_count", "width")
 
-def merge(base: Order, source: Order, count: int) -> int:
-    """Appends to `base`, in place and in order, the cells that only `source` sees.
+    def __init__(self, path: Path, width: int) -> None:
+        self._cells, self._count, self.width = path, len(path), width
 
-    `base` sees `count` cells; returns how many it sees afterwards.
-    """
-    if count == 0:
-        base[:] = source
-        return int(source.max(initial=0))
-    added = np.flatnonzero((source > 0) & (base == 0))
-    base[added[np.argsort(source[added])]] = np.arange(count + 1, count + 1 + len(added), dtype=np.int32)
-    return count + len(added)
+    @property
+    def path(self) -> Path:
+        return self._cells[: self._count]
+
+    def append(self, cell: int) -> None:
+        if self._count == len(self._cells):
+            self._cells = np.concatenate((self._cells, np.empty(max(_SHORT, self._count // 2), dtype=np.intp)))
+        self._cells[self._count] = cell
+        self._count += 1
+        self.width = max(self.width, cell + 1)

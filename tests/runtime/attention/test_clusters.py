@@ -138,8 +138,8 @@ def spread_out(split: Split, visibility: Visibility, *, window: int | None) -> n
 def test_blocks_let_through_exactly_what_the_whole_mask_lets_through(
     seed: int, costs: Costs, window: int | None
 ) -> None:
-    costs = replace(costs, shared=None if window else 2)
-    walk, views, clusters = walk_of(seed), Views(320), Clusters(costs)
+    costs = replace(costs, shared=None if window else 2, multiple=1 + seed % 16)
+    walk, views, clusters = walk_of(seed), Views(320, multiple=costs.multiple), Clusters(costs)
     for _ in range(12):
         batch = walk.step()
         visibility = views.prepare(batch)
@@ -148,7 +148,7 @@ def test_blocks_let_through_exactly_what_the_whole_mask_lets_through(
             assert (spread_out(split, visibility, window=window) == expected).all()
             some = np.arange(seed % 3, len(batch), 1 + seed % 4)
             fewer = split.of_tokens(some, count=len(batch))
-            assert (spread_out(fewer, Visibility(visibility.order[some]), window=window) == expected[some]).all()
+            assert (spread_out(fewer, visibility.of(some), window=window) == expected[some]).all()
         views.commit(batch, visibility)
 
 

@@ -140,8 +140,12 @@ def test_seeing_a_sibling_is_noticed(pair: Twins, monkeypatch: pytest.MonkeyPatc
     prepare = Views.prepare
 
     def see_everything_written(views: Views, batch: StepBatch) -> Visibility:
-        order = prepare(views, batch).order
-        return Visibility(np.where(order > 0, order, (views._table[:, : order.shape[1]] > 0).any(axis=0)))
+        found = prepare(views, batch)
+        paths = [found.path(token) for token in range(len(found))]
+        written = np.unique(np.concatenate([row.path for row in views._paths.values()]))
+        every, width = np.arange(len(paths)), max(found.width, written.max() + 1)
+        before, own = [np.setdiff1d(written, path[-1:]) for path in paths], [path[-1:] for path in paths]
+        return Visibility(before, own, every, every * 0 + 1, width=width)
 
     branches = step([11, 12], (Run(B, 0, 1), Run(C, 1, 1)), positions=[6, 26], cells=[12, 4])
     again = step([13, 14], (Run(B, 0, 1), Run(C, 1, 1)), positions=[7, 27], cells=[5, 6])
