@@ -7,7 +7,10 @@ Queries that share a key-value head are stacked, so keys and values are read onc
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from pastalang.runtime.attention.masks import AttentionCall, StepMasks, Window
@@ -48,6 +51,14 @@ def attend(
     out, weight = _weighed_attention(queries, key[:, :, shared], value[:, :, shared], None, scaling=scaling)
     share = torch.sigmoid(_by_token(weight, groups) - _ordered(weights, step)).to(out.dtype)
     return torch.lerp(ordered, _by_token(out, groups), share)
+
+
+def ready_kernels(device: torch.device) -> AbstractContextManager[None]:
+    """On a GPU, the kernels that take any shape as it comes. Those of cuDNN, which torch prefers on new ones, are
+    planned for each shape that they meet, and hardly two steps have the same."""
+    if device.type != "cuda":
+        return nullcontext()
+    return sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
 
 
 def _ordered(parts: list[torch.Tensor], step: StepMasks) -> torch.Tensor:

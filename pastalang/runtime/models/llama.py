@@ -21,7 +21,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn.functional import linear, rms_norm, silu
 
-from pastalang.runtime.attention.attention import attend
+from pastalang.runtime.attention.attention import attend, ready_kernels
 from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.attention.kv_cache import AttentionMemory, KVCache
 from pastalang.runtime.attention.masks import StepMasks
@@ -201,11 +201,13 @@ class LlamaModel:
         """Feeds one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
         visibility, masks = self._memory.begin(batch)
         added = self._rows_for(len(batch)) - len(batch)  # once, and not for each product
-        states = self._embedded(torch.tensor((*batch.tokens, *(0,) * added), device=self.device))
+        has_probes = self.probe_tokens is not None and max(batch.tokens) >= self.vocabulary
+        states = self._embedded(torch.tensor((*batch.tokens, *(0,) * added), device=self.device), has_probes=has_probes)
         rotation = self._rotation(torch.tensor(batch.positions, device=self.device))
         last = len(self._layers) - 1
-        for index, layer in enumerate(self._layers):
-            states = self._fed(layer, index, states, rotation, masks, is_last=index == last)
+        with ready_kernels(self.device):
+            for index, layer in enumerate(self._layers):
+                states = self._fed(layer, index, states, rotation, masks, is_last=index == last)
         if masks.last is None:
             states = states[torch.tensor(batch.wanted, dtype=torch.long, device=self.device)]
         logits = self._head(self._normed(states, self._norm))
@@ -235,8 +237,8 @@ class LlamaModel:
         gate, up = layer.gate_up(self._normed(states, layer.second_norm)).chunk(2, dim=-1)
         return layer.down(silu(gate).mul_(up)).add_(states)
 
-    def _embedded(self, tokens: Tensor) -> Tensor:
-        if self.probe_tokens is None:
+    def _embedded(self, tokens: Tensor, *, has_probes: bool) -> Tensor:
+        if self.probe_tokens is None or not has_probes:
             return self._embedding[tokens]
         probes = self.probe_tokens.rows.flatten(0, 1)
         is_probe = tokens >= self.vocabulary
@@ -254,7 +256,7 @@ class LlamaModel:
         )
 
     def _normed(self, states: Tensor, weight: Tensor) -> Tensor:
-        if self.dtype in (torch.float32, torch.float64):
+        if self.dtype in (torch.float32, torch.float64) or self.device.type == "cuda":  # there, one kernel
             return rms_norm(states, (self.shape.hidden,), weight, self.shape.epsilon)
         full = states.float()  # half precision is rounded where the weights were trained to be
         return weight * (full * torch.rsqrt(full.square().mean(-1, keepdim=True) + self.shape.epsilon)).to(self.dtype)

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache
 
+from pastalang.runtime.attention.attention import ready_kernels
 from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.attention.kv_cache import AttentionMemory, KVCache
 from pastalang.runtime.attention.masks import LastLayer, layer_windows
@@ -92,7 +93,7 @@ class TransformersModel:
         rows = None if self.probe_tokens is None else self.probe_tokens.rows
         reset = STEP_MASKS.set(step)
         try:
-            with with_probe_tokens(self._model, tokens, rows, self.vocabulary) as ids:
+            with ready_kernels(self.device), with_probe_tokens(self._model, tokens, rows, self.vocabulary) as ids:
                 logits: torch.Tensor = self._model(
                     input_ids=ids,
                     position_ids=torch.tensor([batch.positions + padding], device=self.device),

@@ -156,8 +156,12 @@ def _strike(logits: torch.Tensor, masks: Mapping[int, TokenMask | None]) -> Cand
     added = _added(words, dtype=_wide(given.dtype), device=given.device)
     struck = added.new_empty(len(rows), width)
     struck[:, vocabulary:] = float("-inf")
-    for part, one in zip(parts, added, strict=True):
-        torch.add(given[part], one[:vocabulary], out=struck[part, :vocabulary])
+    if added.device.type == "cpu":
+        for part, one in zip(parts, added, strict=True):
+            torch.add(given[part], one[:vocabulary], out=struck[part, :vocabulary])
+    else:  # where a call takes longer than what it does
+        lines = torch.tensor([line for line, group in enumerate(alike.values()) for _ in group], device=added.device)
+        torch.add(given, added.index_select(0, lines)[:, :vocabulary], out=struck[:, :vocabulary])
     peaks = peaks_of(struck)
     if peaks.isnan().any():
         forbidden = torch.from_numpy(~_bits(words).reshape(len(words), width)[:, :vocabulary]).to(given.device)

@@ -124,8 +124,9 @@ def _outcomes(candidates: Candidates, requests: Sequence[SampleRequest]) -> dict
     for sampling, lines in _by_sampling(requests).items():
         columns[lines] = _drawn(candidates, lines, [requests[line] for line in lines], sampling)
     chosen = _chosen(candidates, requests)
-    for line, one in chosen.items():
-        columns[line] = one.column
+    if chosen:
+        given = torch.tensor(list(chosen), device=columns.device)
+        columns[given] = torch.tensor([one.column for one in chosen.values()], device=columns.device)
     probabilities = logits.softmax(dim=1)  # one fused pass, where logsumexp takes three
     log_of_highest = probabilities.gather(1, likeliest[:, None])[:, 0].log()
     log_probabilities = logits.gather(1, columns[:, None])[:, 0] - highest + log_of_highest
@@ -171,8 +172,9 @@ def _drawn(
     if not sampling.temperature:
         return _likeliest(scores, peaks_of(scores))
     weights = _truncated((scores / sampling.temperature).softmax(dim=1), sampling)
-    tokens = torch.arange(scores.shape[1]) if candidates.tokens is None else candidates.tokens[lines]
-    times = waiting_times([request.draw for request in requests], tokens.to(scores.device), dtype=scores.dtype)
+    few = candidates.tokens
+    tokens = torch.arange(scores.shape[1], device=scores.device) if few is None else few[lines]
+    times = waiting_times([request.draw for request in requests], tokens, dtype=scores.dtype)
     return weights.div_(times).argmax(dim=1)
 
 
