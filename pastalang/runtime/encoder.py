@@ -10,6 +10,7 @@ Three kinds of text are tokenized apart:
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -21,6 +22,7 @@ from pastalang.runtime.errors import LoadError
 _MOST_KNOWN: Final = 4_096  # texts whose tokens are remembered: the next plan asks for others
 _MOST_KNOWN_CONTROL: Final = 1_000
 _LONGEST_KNOWN: Final = 200  # characters
+_MOST_LONG: Final = 4  # longer ones that are remembered: a request asks for the parts of its prompt twice
 
 
 class Encoder:
@@ -36,6 +38,7 @@ class Encoder:
         self._plain = Tokenizer.from_str(json.dumps({**settings, "added_tokens": []}))
         self._known: dict[str, tuple[int, ...]] = {}
         self._known_control: dict[str, tuple[int, ...]] = {}
+        self._long: deque[tuple[str, tuple[int, ...]]] = deque(maxlen=_MOST_LONG)
 
     @cached_property
     def added(self) -> frozenset[int]:
@@ -62,8 +65,12 @@ class Encoder:
         """The tokens of a text. None of them is a control token, whatever the text holds."""
         known = self._known.get(text)
         if known is None:
+            known = next((tokens for other, tokens in tuple(self._long) if other == text), None)
+        if known is None:
             known = self._encode(text)
             _remember(text, known, self._known, most=_MOST_KNOWN)
+            if len(text) > _LONGEST_KNOWN:
+                self._long.append((text, known))
         return known
 
     def count(self, text: str) -> int:

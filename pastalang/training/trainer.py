@@ -22,6 +22,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 import torch
 import torch.distributed as dist
 
+from pastalang.runtime.attention.attention import ready_kernels
 from pastalang.runtime.models.loading import check_device, default_device
 from pastalang.runtime.models.packed import can_pack
 from pastalang.training.batches import loss_of
@@ -344,13 +345,14 @@ class _Run:
         [predicted] = self._processes.sums(sum(part.predicted for part in parts))
         total, bad = 0.0, list[str]()
         for part in parts:
-            with autocast(self._device, settings):
-                loss = self._loss(model, part) * (part.predicted / max(1, predicted))
-            total += loss.item()
-            if not math.isfinite(total):
-                bad = list(part.origins)
-                break
-            loss.backward()  # type: ignore[no-untyped-call]
+            with ready_kernels(self._device):  # also for what the backward pass computes again
+                with autocast(self._device, settings):
+                    loss = self._loss(model, part) * (part.predicted / max(1, predicted))
+                total += loss.item()
+                if not math.isfinite(total):
+                    bad = list(part.origins)
+                    break
+                loss.backward()  # type: ignore[no-untyped-call]
         total, tokens = self._processes.sums(total, sum(part.tokens.numel() for part in parts))
         if not math.isfinite(total):
             raise self._stopped(f"the loss is {total}", bad)

@@ -1,7 +1,8 @@
-"""Tiny random transformers models for tests and examples."""
+"""Tiny random transformers models for tests and examples, on the device that PASTALANG_TEST_DEVICE names."""
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from typing import Any
 
@@ -56,7 +57,7 @@ def toy_model(
     config = AutoConfig.for_model(family.value, **sizes, **_windows(family, window, layers))
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     _randomise(model, seed=seed, spread=spread)
-    return model.to(dtype).eval()
+    return model.to(os.environ.get("PASTALANG_TEST_DEVICE", "cpu"), dtype).eval()
 
 
 def _windows(family: Family, window: int | None, layers: int) -> dict[str, Any]:

@@ -52,3 +52,4 @@ def test_late_texts_are_remembered_as_early_ones_are(monkeypatch: pytest.MonkeyP
     for number in range(10_001):
         encoder.text(f"text {number}")
     assert encoder.text("late") == encoder.text("late") and encoded.count("late") == 1
+    assert encoder.text("long " * 1000) is encoder.text("long " * 1000), "of a prompt, which a request asks for twice"

@@ -140,12 +140,10 @@ def test_seeing_a_sibling_is_noticed(pair: Twins, monkeypatch: pytest.MonkeyPatc
     prepare = Views.prepare
 
     def see_everything_written(views: Views, batch: StepBatch) -> Visibility:
-        found = prepare(views, batch)
-        paths = [found.path(token) for token in range(len(found))]
+        found, each = prepare(views, batch), np.arange(len(batch))
+        own = [found.path(token)[-1:] for token in each]
         written = np.unique(np.concatenate([row.path for row in views._paths.values()]))
-        every, width = np.arange(len(paths)), max(found.width, written.max() + 1)
-        before, own = [np.setdiff1d(written, path[-1:]) for path in paths], [path[-1:] for path in paths]
-        return Visibility(before, own, every, every * 0 + 1, width=width)
+        return Visibility([np.setdiff1d(written, one) for one in own], own, each, each * 0 + 1, width=CELLS)
 
     branches = step([11, 12], (Run(B, 0, 1), Run(C, 1, 1)), positions=[6, 26], cells=[12, 4])
     again = step([13, 14], (Run(B, 0, 1), Run(C, 1, 1)), positions=[7, 27], cells=[5, 6])
