@@ -4,8 +4,9 @@
 
 `FOLDER` holds prompt tokens (`pasta train ppd`) or a mask token (`pasta train space`). Each way has an engine of its
 own, and all take the documents in turn. Rows with a `category` get a table for each, of so many documents. A pass is
-fed at most so many tokens besides the first of each branch. Times are of the processor. The table before says how
-good the probes were at the end of their training.
+fed at most so many tokens besides the first of each branch. Times are of the processor, on a GPU by the clock. The
+table before says how good the probes were at the end of their training. With `--together N`, so many documents are
+answered in a batch, one way after the other, and `--ways` names some of the ways.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def engine_for(model: str, way: Way, **options: Any) -> pastalang.Engine:
 
 
 def measure(engines: list[pastalang.Engine], program: Any, rows: list[dict[str, Any]], **options: Any) -> list[Total]:
-    totals = [Total() for _ in WAYS]
+    totals = [Total() for _ in engines]
     for engine in engines:
         engine.run(program, rows[0], **options)
     for seed, row in enumerate(rows):
@@ -87,6 +88,34 @@ def measure(engines: list[pastalang.Engine], program: Any, rows: list[dict[str, 
     return totals
 
 
+def measure_together(
+    way: Way, load: dict[str, Any], program: Any, rows: list[dict[str, Any]], together: int, **options: Any
+) -> list[Total]:
+    """What each row takes, where so many are answered in a batch. Their seconds are shared equally."""
+    engine = engine_for(load["model"], way, **load["options"])
+    clock = time.process_time if engine.model.device.type == "cpu" else time.perf_counter
+    engine.run(program, rows[0], **options)
+    totals = []
+    for first in range(0, len(rows), together):
+        some = rows[first : first + together]
+        began = clock()
+        results = engine.batch(program, some, seeds=range(first, first + len(some)), **options)
+        seconds = (clock() - began) / len(some)
+        for result in results:
+            usage = result.usage
+            counts = Counter(
+                passes=usage.forward_passes, drawn=usage.output_tokens, fed=usage.drafted_tokens,
+                confirmed=usage.confirmed_tokens,
+            )  # fmt: skip
+            totals.append(Total(seconds, counts, [result.text]))
+    return totals
+
+
+def added(totals: list[Total]) -> Total:
+    counts = sum((one.counts for one in totals), Counter[str]())
+    return Total(sum(one.seconds for one in totals), counts, [text for one in totals for text in one.answers])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
@@ -101,6 +130,9 @@ def main() -> None:
         help="of the weights; float32 rounds so little that answers should be the same",
     )
     parser.add_argument("--adapter", default=OWN, help="a name or a folder; none: the bare weights")
+    parser.add_argument("--together", type=int, default=0, help="documents of a batch, of all kinds")
+    parser.add_argument("--ways", default="", help="the names of ways to measure besides none, with | between them")
+    parser.add_argument("--cells", type=int, default=8192)
     given = parser.parse_args()
     options: dict[str, Any] = {"adapter": None if given.adapter == "none" else given.adapter, "dtype": given.dtype}
     torch.set_num_threads(1)
@@ -111,10 +143,22 @@ def main() -> None:
         print(line)
     names = [one.name for one in program.only_template.inputs]
     sampling = None if given.temperature is None else pastalang.Sampling(temperature=given.temperature)
-    for kind, rows in rows_by_kind(given.data, names, given.documents).items():
+    kinds = rows_by_kind(given.data, names, given.documents)
+    ways = [way for way in WAYS if way is WAYS[0] or not given.ways or way.name in given.ways.split("|")]
+    running: dict[str, Any] = {"mode": given.mode, "sampling": sampling}
+    if given.together:
+        load = {"model": given.model, "options": options | {"cells": given.cells}}
+        every = [row for rows in kinds.values() for row in rows]
+        found = [measure_together(way, load, program, every, given.together, **running) for way in ways]
+        for kind, rows in kinds.items():
+            print(*([f"\n{kind}"] if kind else []))
+            report(ways, [added(totals[: len(rows)]) for totals in found], len(rows))
+            found = [totals[len(rows) :] for totals in found]
+        return
+    for kind, rows in kinds.items():
         print(*([f"\n{kind}"] if kind else []))
-        engines = [engine_for(given.model, way, **options) for way in WAYS]
-        report(measure(engines, program, rows, mode=given.mode, sampling=sampling), len(rows))
+        engines = [engine_for(given.model, way, **options) for way in ways]
+        report(ways, measure(engines, program, rows, **running), len(rows))
 
 
 def rows_by_kind(data: Path, names: list[str], most: int) -> dict[str, list[dict[str, Any]]]:
@@ -126,11 +170,11 @@ def rows_by_kind(data: Path, names: list[str], most: int) -> dict[str, list[dict
     return {kind: rows[:most] for kind, rows in kinds.items()}
 
 
-def report(totals: list[Total], documents: int) -> None:
+def report(ways: list[Way], totals: list[Total], documents: int) -> None:
     plain = totals[0]
     print("| drafts | passes | tokens per pass | fed ahead per pass | ms per document | time | same answers |")
     print("|---|---|---|---|---|---|---|")
-    for way, total in zip(WAYS, totals, strict=True):
+    for way, total in zip(ways, totals, strict=True):
         passes = total.counts["passes"]
         same = sum(one == other for one, other in zip(plain.answers, total.answers, strict=True))
         print(

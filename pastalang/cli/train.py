@@ -76,13 +76,13 @@ _ONLY_FOR = {
     **dict.fromkeys(
         (
             "precision", "checkpointing", "accumulation", "lora", "lora_alpha", "lora_dropout", "lora_targets",
-            "keep_adapter",
+            "keep_adapter", "adapter",
         ),
         (*_FINE_TUNED, MethodName.BONBON),
     ),
     **dict.fromkeys(
         (
-            "validation", "hold_out", "epochs", "judge_every", "patience", "adapter", "load_in_4bit", "attention",
+            "validation", "hold_out", "epochs", "judge_every", "patience", "load_in_4bit", "attention",
             "workers", "check", "skip_bad",
         ),
         _FINE_TUNED,

@@ -31,6 +31,7 @@ from pastalang.runtime.constraints.tagged_text import Begin, Reading, reader_of
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.result import Result
 from pastalang.training.answer import read_thread_text, tags_apart
 from pastalang.training.batches import Batch, collate, logits_of
@@ -56,7 +57,10 @@ from pastalang.training.settings import Form, Preference, Settings
 from pastalang.training.thread_eval import Judge, Score, parts_of, verdict_for, win_loss_ratio
 from pastalang.training.trainer import train
 
-_TOGETHER = 8  # rows that are sampled together, and kept together
+_TOGETHER: Final = 8  # rows that are sampled together, and kept together
+_TOGETHER_ON_GPU: Final = 32  # where a pass takes about as long with hundreds of requests
+_CELLS_ON_GPU: Final = 1 << 16
+_ADAPTER: Final = "adapter"  # in the folder of a round
 _NOT_OF_SAMPLES: Final = frozenset(("quality_weight", "alpha", "target", "form", "lora", "pairs", "reference"))
 
 
@@ -128,7 +132,7 @@ class Sampler:
 
     def _some(self, first: int) -> list[list[Sampled]]:
         """Of the next rows. Every sample of every row has a seed of its own."""
-        rows, count = self.rows[first : first + _TOGETHER], self.preference.samples
+        rows, count = self.rows[first : first + together_on(self.engine)], self.preference.samples
         start = (self.seed * 1_000_003 + first) * count
         inputs = [row.inputs for row in rows for _ in range(count)]
         results = iter(
@@ -162,6 +166,10 @@ class Sampler:
         return Sampled(value, speed, self.quality.of(row, result.text, others))
 
 
+def together_on(engine: Engine) -> int:
+    return _TOGETHER if engine.model.device.type == "cpu" else _TOGETHER_ON_GPU
+
+
 def baseline_answers(
     engine: Engine, plan: Plan, rows: Sequence[Row], kept: Path, on_done: Callable[[int], None] = lambda _: None
 ) -> list[str | None]:
@@ -169,7 +177,7 @@ def baseline_answers(
 
     def more(first: int) -> list[str | None]:
         results = engine.batch(
-            plan, [row.inputs for row in rows[first : first + _TOGETHER]], any_mode=True,
+            plan, [row.inputs for row in rows[first : first + together_on(engine)]], any_mode=True,
             sampling=Sampling(temperature=0.0), on_truncated="keep",
         )  # fmt: skip
         return [None if isinstance(result, PastaError) else result.text for result in results]
@@ -310,7 +318,8 @@ class Round:
 
     `baseline`: a model that answers without threads, whose answers the sampled ones are measured against.
     `reference`: the model whose margin is moved; None: the model that the round begins with.
-    `sampled`: the folder of another round of the same model, whose answers are taken.
+    `sampled`: the folder of another round of the same model, whose answers are taken. A model that is gone on from by
+    an adapter, `lora.start`, is the model with it; so is the reference with `reference_adapter`.
     """
 
     method: OwnThreads
@@ -322,6 +331,7 @@ class Round:
     quality: Quality = Quality()
     baseline: str | None = None
     reference: str | None = None
+    reference_adapter: Path | None = None
     sampled: Path | None = None
     pairs: int = 4
     warmup: int | None = None
@@ -331,6 +341,25 @@ class Round:
     cells: int = 8192
     overwrite: bool = False
     options: Mapping[str, Any] | None = None
+
+    @property
+    def adapter(self) -> Path | None:
+        """That the round begins with."""
+        return None if self.lora is None else self.lora.start
+
+    def numbered(self, number: int) -> Round:
+        """This round as one of several. An adapter is gone on from as an adapter."""
+        one = replace(
+            self, out=self.out / f"round-{number}", reference=self.reference or self.model,
+            reference_adapter=self.reference_adapter if self.reference else self.adapter,
+        )  # fmt: skip
+        before = self.out / f"round-{number - 1}"
+        if self.lora is not None and self.adapter is not None:
+            start = self.adapter if number == 1 else before / _ADAPTER
+            one = replace(one, lora=replace(self.lora, start=start), keep_adapter=True)
+        elif number > 1:
+            one = replace(one, model=str(before))
+        return one if number == 1 else replace(one, sampled=None)
 
 
 def train_rounds(
@@ -342,19 +371,11 @@ def train_rounds(
     The reference of all of them is the first model.
     """
     for number in range(1, count + 1):
-        out = round.out / f"round-{number}"
-        if number < count and not round.overwrite and stand_of(out) is Stand.FINISHED_RUN:
-            report(f"{out} is finished")
+        one = round.numbered(number)
+        if number < count and not round.overwrite and stand_of(one.out) is Stand.FINISHED_RUN:
+            report(f"{one.out} is finished")
             continue
         report(f"round {number} of {count}")
-        is_first = number == 1
-        one = replace(
-            round,
-            out=out,
-            model=round.model if is_first else str(round.out / f"round-{number - 1}"),
-            sampled=round.sampled if is_first else None,
-            reference=round.reference or round.model,
-        )
         train_round(one, report=report, on_done=on_done, is_stopped=is_stopped)
 
 
@@ -396,7 +417,7 @@ def train_round(
     report(
         f"margin of the pairs: {_margin(model, batches, loss.reference):.2f}, aimed at {round.preference.margin:.2f}"
     )
-    adapter = round.out / "adapter" if round.keep_adapter else None
+    adapter = round.out / _ADAPTER if round.keep_adapter else None
     save(model, base.tokenizer, round.method.note(), round.out, dtype=base.dtype, adapter=adapter)
     report(f"saved to {round.out}")
     return progress
@@ -406,10 +427,13 @@ def _sampled(
     round: Round, plan: Plan, rows: Sequence[Row], kept: Path, on_done: Callable[[int], None]
 ) -> list[list[Sampled]]:
     plain: list[str | None] | None = None
+    is_processor = (round.device or default_device()) == "cpu"
+    cells = round.cells if is_processor else max(round.cells, _CELLS_ON_GPU)
     if round.baseline is not None:
-        engine = Engine.load(round.baseline, device=round.device, cells=round.cells)
+        engine = Engine.load(round.baseline, device=round.device, cells=cells)
         plain = baseline_answers(engine, plan, rows, kept.with_name(kept.name.replace("samples", "baseline")), on_done)
-    engine = Engine.load(round.model, device=round.device, cells=round.cells)
+    adapter = None if round.adapter is None else str(round.adapter)
+    engine = Engine.load(round.model, device=round.device, cells=cells, adapter=adapter)
     sampler = Sampler(engine, plan, rows, round.preference, round.quality, round.settings.seed, plain)
     return sampler.answers(kept, on_done)
 
@@ -422,13 +446,17 @@ def _reference(round: Round, model: Any, batches: PairBatches) -> dict[str, floa
     if vocabulary_of(base.tokenizer).fingerprint != vocabulary_of(own.tokenizer).fingerprint:
         raise BadData(f"{round.reference} has other tokens than {round.model}, so it cannot be its reference")
     settings = round.settings
-    reference = base.load(device=round.device, seed=settings.seed, lora=None, precision=settings.precision)
+    start = round.reference_adapter
+    lora = None if start is None else Lora.going_on(start, dropout=0.0, is_four_bit=False)
+    reference = base.load(device=round.device, seed=settings.seed, lora=lora, precision=settings.precision)
     return reference_of(reference, batches)
 
 
 def _identity(round: Round) -> dict[str, str]:
     preference = {name: str(getattr(round.preference, name)) for name in Preference.__dataclass_fields__}
     adapters = {} if round.lora is None else {"lora": str(round.lora)}
+    if round.adapter is not None:
+        adapters["adapter"] = _fingerprint_of(str(round.adapter))
     return {
         **round.method.identity, **preference, **adapters, "method": "bonbon", "model": _fingerprint_of(round.model),
         "data": fingerprint_of(round.data), "pairs": str(round.pairs), "score": round.quality.name,

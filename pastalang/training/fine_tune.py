@@ -374,15 +374,15 @@ class _Run:
         adapter = job.out / "adapter" if job.keep_adapter else None
         saved = save(
             self._model, base.tokenizer, job.method.note(), job.out, dtype=base.dtype, adapter=adapter,
-            besides=self._mask_token(),
+            besides=self._mask_token([job.out] if adapter is None else [job.out, adapter]),
         )  # fmt: skip
         evaluation = self._evaluation()
         if evaluation is not None:
             is_small = job.lora is not None and (job.lora.is_four_bit or job.settings.precision is Precision.BFLOAT16)
             self._report_scores(evaluation.scores(saved if is_small else saved.float()))
 
-    def _mask_token(self) -> Callable[[Any], None] | None:
-        """Take it out of the model, and say how good it is. Gives what saves it next to the weights."""
+    def _mask_token(self, folders: Sequence[Path]) -> Callable[[Any], None] | None:
+        """Take it out of the model, and say how good it is. Gives what saves it in the folders, for these weights."""
         masks = self._dataset.masks
         if masks is None:
             return None
@@ -390,7 +390,12 @@ class _Run:
         for line in table(accuracy):
             self._reporter.report(line)
         token = masks.take_from(self._model, accuracy)
-        return lambda saved: token.save(self._job.out, saved, Kind.SPACE)
+
+        def save_token(saved: Any) -> None:
+            for folder in folders:
+                token.save(folder, saved, Kind.SPACE)
+
+        return save_token
 
     def _write_before(self, scores: Mapping[str, Score]) -> None:
         found = {name: score.as_data() for name, score in scores.items()}

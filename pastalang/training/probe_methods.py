@@ -80,6 +80,7 @@ from pastalang.training.trainer import train
 from pastalang.values.describe import counted
 
 _TOGETHER: Final = 16  # rows that are answered together, and kept together
+_TOGETHER_ON_GPU: Final = 128  # where a pass takes about as long with hundreds of requests
 _HOSTS: Final = 16  # of a line in a batch
 _JUDGED: Final = 64  # of a line that is judged
 _CACHED: Final = 2 << 30  # bytes of keys, values and distributions that are kept
@@ -147,7 +148,8 @@ def train_prompt_tokens(
 def _loaded(job: PromptJob) -> LoadedModel:
     """Weights that nothing has rounded, because they are saved again."""
     device = job.device or default_device()
-    dtype = torch.float32 if device == "cpu" else read_base(job.model).dtype
+    own = read_base(job.model).dtype
+    dtype = torch.float32 if device == "cpu" or own is torch.float16 else own  # gradients of float16 vanish
     return load_model(job.model, device=device, dtype=dtype, packed=False, adapter=None)
 
 
@@ -193,12 +195,13 @@ def _answered(
     engine: Engine | None = None
     sampling = None if job.training.temperature is None else Sampling(temperature=job.training.temperature)
     before = base.weights.config._attn_implementation
+    together = _TOGETHER if base.weights.device.type == "cpu" else _TOGETHER_ON_GPU
 
     def more(first: int) -> list[list[Any]]:
         """What is drawn for the next rows, all samples of a row in a line."""
         nonlocal engine
         engine = engine or Engine.load((base.weights, base.tokenizer), cells=job.cells)
-        inputs = [one.inputs for one in asked[first : first + _TOGETHER]]
+        inputs = [one.inputs for one in asked[first : first + together]]
         ways = [
             engine.batch(
                 plan, inputs, any_mode=True, sampling=sampling, on_truncated="keep",
@@ -244,8 +247,9 @@ class _Run:
         self._vocabulary = int(self._model.config.get_text_config().vocab_size)
         self._judged, self._taught = ([lines[number] for number in some] for some in (judged, taught))
         self._length = length
-        self._contexts = Contexts(self._model, self._taught, length=length, most=_CACHED)
-        self._judged_contexts = Contexts(self._model, self._judged, length=length, most=_CACHED // 4)
+        most = _room_on(self._model.device)
+        self._contexts = Contexts(self._model, self._taught, length=length, most=most)
+        self._judged_contexts = Contexts(self._model, self._judged, length=length, most=most // 4)
 
     def all(self, identity: Mapping[str, str], is_stopped: Callable[[], bool]) -> Accuracy:
         job, work = self._job, self._job.out / WORK
@@ -316,6 +320,12 @@ class _Run:
             self._report(line)
         self._report(f"saved to {job.out}")
         return accuracy
+
+
+def _room_on(device: torch.device) -> int:
+    """Bytes for what is kept: of a GPU, a quarter of what is free. To compute it again takes longer than a step."""
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+    return max(_CACHED, free // 4)
 
 
 # ── masks ────────────────────────────────────────────────────────────────────────────────────────────────────

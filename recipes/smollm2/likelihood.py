@@ -3,6 +3,7 @@
 python -m recipes.smollm2.likelihood --program FILE --data ROWS --model smollm2 --adapter pasta [--plain]
 
 One pass over each row, with threads where its tags put them. `--plain` takes the tags out, for a model without threads.
+Rows with a `category` get a line for each.
 The words of a topic are counted apart too: a thread that has been announced by its first words finds them easier.
 """
 
@@ -36,7 +37,7 @@ _PARTS: Final = {
 
 def costs(weights: Any, tokenizer: Any, row: TrainingRow) -> dict[str, float]:
     """The nats of each part of the row, and the tokens of its text."""
-    batch = collate([[row]], len(row))
+    batch = collate([[row]], len(row)).to(next(weights.parameters()).device)
     with torch.inference_mode():
         found = torch.log_softmax(logits_of(weights, batch)[0].float(), dim=-1)
     total: defaultdict[str, float] = defaultdict(float)
@@ -80,24 +81,30 @@ def main() -> int:
     parser.add_argument("--model", default=SMOLLM2)
     parser.add_argument("--adapter", default=OWN, help="its name or folder; none: the bare weights")
     parser.add_argument("--plain", action="store_true", help="take the tags out of the rows")
+    parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
     try:
         adapter = None if given.adapter == "none" else given.adapter
-        model = load_model(given.model, device="cpu", adapter=adapter, packed=False)
+        model = load_model(given.model, device=given.device, dtype="float32", adapter=adapter, packed=False)
         recorder, plan = Recorder(model.tokenizer), planner(load(given.program))
         rows = [json.loads(line) for line in given.data.read_text(encoding="utf-8").splitlines()]
-        total: defaultdict[str, float] = defaultdict(float)
+        totals: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for number, row in enumerate(rows, start=1):
             value = _TAGS.sub("", row["value"]) if given.plain else row["value"]
             lesson = Lesson(plan, {"prompt": row["prompt"]}, value, f"{given.data}:{number}")
             recorded = recorder.row(lesson, Mode.STRICT, with_writers=True)
-            for name, nats in costs(model.weights, model.tokenizer, recorded).items():
-                total[name] += nats
+            found = costs(model.weights, model.tokenizer, recorded)
+            for kind in {"", row.get("category", "")}:
+                totals[kind]["rows"] += 1
+                for name, nats in found.items():
+                    totals[kind][name] += nats
     except PastaError as problem:
         print(problem, file=sys.stderr)
         return 1
-    said = ", ".join(f"{name} {total[name] / len(rows):.1f}" for name in ("text", *_PARTS))
-    print(f"{len(rows)} rows, nats each: {said}; a token of the text {total['text'] / total['tokens']:.3f}")
+    for kind, total in sorted(totals.items()):
+        said = ", ".join(f"{name} {total[name] / total['rows']:.1f}" for name in ("text", *_PARTS))
+        about = f"{kind + ': ' if kind else ''}{total['rows']:.0f} rows, nats each: {said}"
+        print(f"{about}; a token of the text {total['text'] / total['tokens']:.3f}")
     return 0
 
 

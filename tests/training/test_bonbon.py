@@ -111,16 +111,13 @@ def test_the_samples_of_a_row_differ(tmp_path: Path) -> None:
 def test_a_round_without_usable_answers_says_why(tmp_path: Path) -> None:
     model, data = toy_llama(tmp_path / "model"), tmp_path / "rows.jsonl"
     data.write_text(json.dumps({"word": "x", "value": "ab!"}) + "\n", encoding="utf-8")
+    one = Round(
+        OwnThreads(PROGRAM), str(model), data, tmp_path / "out", Preference(samples=2), Settings(1, 1e-3), device="cpu"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pastalang.training.bonbon.Sampler._some", lambda *_: [[]])
         with pytest.raises(BadData, match="can be used: all are cut by a limit, or have tags that do not act"):
-            train_round(
-                Round(
-                    OwnThreads(PROGRAM), str(model), data, tmp_path / "out", Preference(samples=2), Settings(1, 1e-3),
-                    device="cpu",
-                ),
-                report=lambda _: None,
-            )  # fmt: skip
+            train_round(one, report=lambda _: None)
 
 
 def batches() -> PairBatches:
@@ -282,18 +279,19 @@ def test_a_round_with_adapters_merges_them_and_keeps_them(tmp_path: Path) -> Non
     model, data = toy_llama(tmp_path / "model"), tmp_path / "rows.jsonl"
     data.write_text(json.dumps({"word": "x", "value": "ab!"}) + "\n", encoding="utf-8")
     settings = Settings(steps=3, learning_rate=1e-2, warmup_steps=1, precision=Precision.FLOAT32)
+    one = Round(
+        OwnThreads(PROGRAM), str(model), data, tmp_path / "out", Preference(samples=2, target=200.0), settings,
+        device="cpu", lora=Lora(2, dropout=0.1), keep_adapter=True,
+    )  # fmt: skip
+    lines: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "pastalang.training.bonbon.Sampler._some", lambda *_: [[Sampled(FAST, 2.0, 1.0), Sampled(SLOW, 1.0, 1.0)]]
-        )
-        train_round(
-            Round(
-                OwnThreads(PROGRAM), str(model), data, tmp_path / "out", Preference(samples=2), settings, device="cpu",
-                lora=Lora(2, dropout=0.1), keep_adapter=True,
-            ),
-            report=lambda _: None,
-        )  # fmt: skip
+        known = [[Sampled(FAST, 2.0, 1.0), Sampled(SLOW, 1.0, 1.0)]]
+        patch.setattr("pastalang.training.bonbon.Sampler._some", lambda *_: known)
+        train_round(one, report=lines.append)
+        start = Lora.going_on(tmp_path / "out" / "adapter", dropout=0.0, is_four_bit=False)
+        train_rounds(replace(one, out=tmp_path / "on", lora=start), 2, report=lines.append)
     before, merged = (load_file(folder / "model.safetensors") for folder in (model, tmp_path / "out"))
-    assert merged.keys() == before.keys()
-    assert any(not torch.equal(merged[name], one) for name, one in before.items())
-    assert (tmp_path / "out" / "adapter" / "adapter_model.safetensors").exists()
+    assert merged.keys() == before.keys() and any(not torch.equal(merged[name], one) for name, one in before.items())
+    margins = [float(line.split()[4].rstrip(",")) for line in lines if line.startswith("margin of the pairs")]
+    assert margins[2] > margins[1] > 0, "those of both rounds are from the weights with the adapter of the first"
+    assert (tmp_path / "on" / "round-2" / "adapter" / "adapter_model.safetensors").exists()

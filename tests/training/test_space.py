@@ -192,9 +192,10 @@ def test_adapters_are_trained_with_the_mask_token(tmp_path: Path) -> None:
     fine_tune(job, report=lines.append)
     losses = [float(line.split("loss")[1].split()[0]) for line in lines if "loss" in line]
     assert losses[-1] < losses[0]
-    engine = pastalang.Engine.load(tmp_path / "out", device="cpu")
-    plain, drafted = (engine.run(pastalang.compile(SOURCE), word="g1", drafts=one) for one in ("off", 8))
-    assert plain.text == drafted.text and drafted.usage.drafted_tokens > 0
+    for model, options in (("out", {}), ("model", {"adapter": str(tmp_path / "out" / "adapter")})):
+        engine = pastalang.Engine.load(tmp_path / model, device="cpu", **options)
+        plain, drafted = (engine.run(pastalang.compile(SOURCE), word="g1", drafts=one) for one in ("off", 8))
+        assert engine.model.probe_tokens and plain.text == drafted.text and drafted.usage.drafted_tokens > 0
     assert "mask_token" not in str(load_file(tmp_path / "out/adapter/adapter_model.safetensors").keys())
 
 

@@ -74,6 +74,7 @@ def load_model(
     probe_tokens = find_probe_tokens(path, weights)
     if folder is not None:
         merge_adapter(weights, folder)
+        probe_tokens = find_probe_tokens(folder, weights) or probe_tokens
     else:
         probe_tokens = probe_tokens or _shipped_probe_tokens(source, weights)
     if in_int8:
