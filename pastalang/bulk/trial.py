@@ -72,8 +72,7 @@ class FieldScore:
         if best is not None and other[best] - self.parallel >= more:
             return self._change(best)
         if self.rows and self.parallel / self.rows >= _ENOUGH:
-            right, wrong = mean(self.sure_of_right), mean(self.sure_of_wrong)
-            is_apart = right is None or wrong is None or right - wrong >= _APART
+            is_apart = _are_apart(self.sure_of_right, self.sure_of_wrong)
             return "" if is_apart else "right, but its confidence does not separate right from wrong"
         if self.rows - self.parallel and self.nulls / (self.rows - self.parallel) > 1 / 2:
             return f"null in {self.nulls} rows that have a value: {TRAIN}"
@@ -116,6 +115,12 @@ class Trial:
     @property
     def share(self) -> float:
         return self.right / max(self.values, 1)
+
+    @property
+    def tells_right_from_wrong(self) -> bool:
+        """Whether it is surer of its right values than of its wrong ones, all fields together."""
+        right = [sure for one in self.fields for sure in one.sure_of_right]
+        return _are_apart(right, [sure for one in self.fields for sure in one.sure_of_wrong])
 
     @property
     def _leaves(self) -> list[FieldScore]:
@@ -177,6 +182,11 @@ def _count(score: FieldScore, way: Way, origin: str, pair: _Pair, sure: Mapping[
 
 def mean(numbers: Sequence[float]) -> float | None:
     return round(sum(numbers) / len(numbers), 2) if numbers else None
+
+
+def _are_apart(sure_of_right: Sequence[float], sure_of_wrong: Sequence[float]) -> bool:
+    right, wrong = mean(sure_of_right), mean(sure_of_wrong)
+    return right is None or wrong is None or right - wrong >= _APART
 
 
 def _is_below(where: str, above: str) -> bool:

@@ -160,7 +160,8 @@ def _verdict(found: Trial) -> str:
     if found.share >= _GOOD:
         return "good"
     if found.share >= _USABLE:
-        return "usable if somebody checks: --min-confidence marks what is unsure"
+        marks = "--min-confidence marks what is unsure"
+        return f"usable if somebody checks: {marks if found.tells_right_from_wrong else 'its confidence does not help'}"
     return "too few to use"
 
 

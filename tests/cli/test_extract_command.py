@@ -100,6 +100,10 @@ def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     assert urgent["example"] == ["rows.jsonl:1", *(json.dumps(one[0]["urgent"]) for one in (given, values))]
     plain = tried(TYPE, "rows.jsonl", "--model", model).stdout
     assert f"{model} on 6 rows: 6 of 12 values are right, too few to use" in plain
+    labelled(*({"text": f"note {one}", "value": (values if one % 2 else given)[one]} for one in range(6)))
+    assert (
+        "usable if somebody checks: its confidence does not help" in tried(TYPE, "rows.jsonl", "--model", model).stdout
+    )
     assert "hpd --model MODEL_BEFORE_TRAINING" in plain and "--data ROWS --steps 60 --out trained-again" in plain
 
 
