@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from benchmarks.everyday import failures, plan_for, read_documents
 from pastalang import Mode
+from pastalang.runtime.doubtful import texts_in
 from pastalang.training.answer import answer_of
 from pastalang.training.errors import BadRow
-from pastalang.values.json import JsonValue
-
-
-def texts_in(value: JsonValue) -> list[str]:
-    match value:
-        case str():
-            return [value]
-        case list():
-            return [text for item in value for text in texts_in(item)]
-        case dict():
-            return [text for item in value.values() for text in texts_in(item)]
-        case _:
-            return []
 
 
 def test_every_right_answer_fits_its_type_and_every_free_text_is_a_quotation() -> None:
