@@ -17,7 +17,7 @@ Every attribute that the training part knows of a category is asked for; a value
 letter, or null. The held-out tenth is chosen by a hash of the title and never trained on. Decoding is greedy, by the
 engine, in float32, 64 documents at once where nothing else is said. *Sequential* has the same skeleton, and writes
 one value after another. *Base* is the model as it came; *tuned for one* are copies of it, one for each mode;
-*mixture* is one copy for all three modes; *free JSON* is one that `generate` has write everything, keys included, 128
+*mixture* is one copy for all three modes; *free JSON* is one that `generate` has write everything, keys included, 160
 documents at once. All copies have seen the same documents in the same number of steps. They are measured here and
 passed on to nobody: AE-110k and WDC-PAVE are for research only.
 

@@ -23,7 +23,7 @@ from pastalang.runtime.binding.chat import turns_of
 from pastalang.training.recording import IGNORED, TrainingRow
 
 FREE = "free"  # the name of the copy that is tuned to write everything
-AT_ONCE = 128  # documents
+AT_ONCE = 160  # documents
 _SPARE = 1.5  # how much longer than the longest right answer an answer may be
 
 

@@ -137,7 +137,7 @@ def tune(base: Path, lessons: Lessons, tuning: str, budget: Budget, work: Work, 
     )  # fmt: skip
     batches = PackedBatches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
     train(model, batches, settings, folder / "training", identity={"work": work.folder.name}, report=work.report)
-    shutil.rmtree(folder / "training")
+    shutil.rmtree(folder / "training", ignore_errors=True)
     modes = tuple(Mode) if tuning == FREE else TrainingMode(tuning).modes
     save(model, lessons.tokenizer, TrainingNote(modes, "", "", "", {"string": max(LIMITS)}), folder)
     return folder
