@@ -40,12 +40,12 @@ from pastalang.training.fine_tune import Job, Reporter, gather
 from pastalang.training.method import ParallelValues
 from pastalang.training.run_folder import Step
 from pastalang.training.settings import Attention, Settings
-from pastalang.training.trainer import train
+from pastalang.training.trainer import Processes, train
 
 DEVICE, MODEL, ADAPTER = "cuda", "smollm2", "extract"
 ROWS = (1, 16, 64, 256, 1024)
-IN_FLIGHT = ((1, 12), (16, 96), (64, 256), (256, 768))  # and documents
-BATCHES = ((1, 2), (64, 128), (256, 256))  # of `generate`, and documents
+IN_FLIGHT = ((1, 8), (16, 64), (64, 192), (256, 512))  # and documents
+BATCHES = ((1, 1), (64, 64), (256, 256))  # of `generate`, and documents
 LENGTHS, TOKENS = (512, 2048, 4096), 16_384  # of a line in training, and of a batch
 FIELDS, SHARED, OWN = 8, 64, 236  # branches of a document, tokens that all see, and tokens of its own
 
@@ -181,7 +181,7 @@ def theirs(page: Page, texts: Sequence[str], tokens: int) -> None:
 
 def training_line(length: int, attention: Attention, folder: Path, *, steps: int) -> str:
     rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps({"text": text, "value": value}) + "\n" for text, value in notes(1200)))
+    rows.write_text("".join(json.dumps({"text": text, "value": value}) + "\n" for text, value in notes(500)))
     settings = Settings(steps=steps, learning_rate=5e-5, warmup_steps=2, save_every=0)
     method = ParallelValues(pastalang.compile(PROGRAM), (Mode.STRICT,))
     job = Job(
@@ -193,7 +193,10 @@ def training_line(length: int, attention: Attention, folder: Path, *, steps: int
         attend_in_blocks(model)
     torch.cuda.reset_peak_memory_stats()
     out = folder / f"{length}-{attention.value}"
-    train(model, dataset.batches, settings, out, identity={}, report=lambda _: None, on_step=done.append)
+    nobody = Processes(rank=1)  # only the first one saves
+    train(
+        model, dataset.batches, settings, out, identity={}, report=lambda _: None, on_step=done.append, processes=nobody
+    )
     later = done[steps // 3 :]
     speed = statistics.median(step.tokens / step.seconds for step in later)
     memory = torch.cuda.max_memory_allocated() / 1e9
@@ -207,6 +210,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=18, help="of a median")
     parser.add_argument("--rounds", type=int, default=2, help="of documents")
     parser.add_argument("--parts", nargs="+", default=["pass", "documents", "training"])
+    parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, help="of lines in training")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
@@ -242,7 +246,7 @@ def main() -> None:
             "|---:|---|---:|---:|---:|---|",
         )
         with tempfile.TemporaryDirectory() as folder:
-            for length in LENGTHS:
+            for length in given.lengths:
                 for attention in Attention:
                     with cleared():
                         page.add(training_line(length, attention, Path(folder), steps=given.steps))
