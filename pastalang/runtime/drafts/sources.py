@@ -222,7 +222,8 @@ class ProbeDrafts:
         """Read what the probes of a step predict. `logits`: (rows, vocabulary)."""
         if not probed:
             return
-        mean = torch.stack([logits[rows].float().mean(dim=0) for _, distances in probed for rows in distances])
+        ensembles = torch.tensor([rows for _, distances in probed for rows in distances], device=logits.device)
+        mean = logits[ensembles].float().mean(dim=1)
         chances = torch.softmax(mean, dim=-1)
         first = 0
         for tree, distances in probed:
