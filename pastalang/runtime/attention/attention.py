@@ -7,7 +7,8 @@ Queries that share a key-value head are stacked, so keys and values are read onc
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -56,9 +57,30 @@ def attend(
 def ready_kernels(device: torch.device) -> AbstractContextManager[None]:
     """On a GPU, the kernels that take any shape as it comes. Those of cuDNN, which torch prefers on new ones, are
     planned for each shape that they meet, and hardly two steps have the same."""
-    if device.type != "cuda":
-        return nullcontext()
-    return sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+    return _READY if device.type == "cuda" else nullcontext()
+
+
+class _ReadyKernels(AbstractContextManager[None]):
+    """Which kernels may be taken is a setting of the process: the last thread that leaves puts it back."""
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._setting = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._setting.enter_context(sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._setting.close()
+
+
+_READY = _ReadyKernels()
 
 
 def _ordered(parts: list[torch.Tensor], step: StepMasks) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.runtime.attention.attention import attend
+from pastalang.runtime.attention.attention import attend, ready_kernels
 from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs, Split
 from pastalang.runtime.attention.masks import StepMasks, attended, attended_in, step_masks
 from pastalang.runtime.attention.views import Views, Visibility
@@ -215,3 +215,12 @@ def test_a_branch_whose_cells_lie_beyond_those_of_others_attends_to_its_own() ->
     visibility = views.prepare(batch)
     (block,) = Clusters(ON_CPU).split(batch, visibility).blocks
     assert block.sizes == ((1, 351),) and visibility.width > 6000
+
+
+def test_the_kernels_of_a_gpu_are_those_of_before_once_all_threads_have_left() -> None:
+    first, second, preferred = ready_kernels(torch.device("cuda")), ready_kernels(torch.device("cuda")), []
+    for act in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None), lambda: None):
+        act()
+        preferred.append(torch.backends.cuda.cudnn_sdp_enabled())
+    second.__exit__(None, None, None)
+    assert preferred == [False] * 4 and torch.backends.cuda.cudnn_sdp_enabled()
