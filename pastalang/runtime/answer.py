@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,10 +46,13 @@ class Layout:
     mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
 
 
-def answers_of(request: AuthorsRun, *, may_be_wrong: bool = False) -> tuple[tuple[Answer, ...], bool]:
-    """The answers, and whether documents were stacked. Raises `NotTheType`, unless answers may be wrong."""
+def answers_of(
+    request: AuthorsRun, layouts: Sequence[Layout] | None = None, *, may_be_wrong: bool = False
+) -> tuple[tuple[Answer, ...], bool]:
+    """The answers, and whether documents were stacked. Raises `NotTheType`, unless answers may be wrong. `layouts` are
+    those of the answers, if they are known."""
     documents, is_stacked = documents_of(request)
-    layouts = [layout_of(document) for document in documents]
+    layouts = [layout_of(document) for document in documents] if layouts is None else layouts
     wrong = [mismatch for layout in layouts for mismatch in layout.mismatches]
     if wrong and not may_be_wrong:
         raise NotTheType(

@@ -28,8 +28,8 @@ def outcome_of(
         return request.error
     try:
         review = request.reviewer if isinstance(request.reviewer, Review) else None
-        problems = () if review is None else review.problems
-        answers, is_stacked = answers_of(request, may_be_wrong=bool(problems))
+        problems, known = ((), None) if review is None else (review.problems, review.layouts)
+        answers, is_stacked = answers_of(request, known, may_be_wrong=bool(problems))
         usage = _usage(request, answers, encoder, chunk, check_passes=check_passes or request.options.details)
     except RunError as problem:
         return problem

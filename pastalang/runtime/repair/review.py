@@ -67,6 +67,12 @@ class Review:
         return tuple(one.model for one in self._answers)
 
     @property
+    def layouts(self) -> tuple[Layout, ...] | None:
+        """Those of the answers as they are, if the last review has seen nothing wrong with them."""
+        found = tuple(one.layout for one in self._answers if one.layout is not None)
+        return found if len(found) == len(self._answers) else None
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         return tuple(problem for one in self._answers for problem in one.problems)
 
@@ -96,6 +102,7 @@ class AnswerReview:
     model: Any = None
     problems: tuple[Problem, ...] = ()
     attempts: int = 0
+    layout: Layout | None = None
     _is_over: bool = False
     _most: int = 0  # how often a field may be decoded again for the objections of this round
     _tried: Counter[Key] = field(default_factory=Counter)
@@ -104,6 +111,7 @@ class AnswerReview:
 
     def review(self, document: Author, again: Again) -> bool:
         """Says in `again` what of the answer that began with `document` is decoded again, and returns whether it is."""
+        self.layout = None
         self._is_over = self._is_over or not self._goes_on(document, again)
         return not self._is_over
 
@@ -128,6 +136,7 @@ class AnswerReview:
         if any(one.repeats.is_stale for one in live.values()):
             again.settled.add(document.document)
             return True
+        self.layout = None if failures else layout
         self._give_up(layout, failures)
         return False
 
