@@ -357,8 +357,9 @@ def _record(
     attention_mask: torch.Tensor | None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns (1, tokens, heads, size)."""
+    """Returns (1, tokens, heads, size). The tokens are in the first cells; a GPU reads more of them."""
     layer = int(module.layer_idx)  # type: ignore[arg-type]
+    key, value = (states[:, :, : query.shape[2]] for states in (key, value))
     step = STEP_MASKS.get(None)
     if step is not None:
         step.window(layer)  # the layer has an attention that can be replaced

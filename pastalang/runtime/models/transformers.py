@@ -61,7 +61,7 @@ class TransformersModel:
         self.in_int8 = is_quantised(model)
         model.config.return_dict = config.return_dict = True  # with tuples, the families' own code fails
         if check:
-            fast = TransformersModel(model, cells=CELLS_FOR_CHECK, check=False)
+            fast = TransformersModel(model, cells=CELLS_FOR_CHECK, check=False, costs=costs)
             check_attention(fast, model, layer_windows(config))
             check_logits(fast, model)
         model.set_attn_implementation(ATTENTION)

@@ -13,6 +13,7 @@ from transformers.masking_utils import create_sliding_window_causal_mask
 from transformers.models.gemma3 import modeling_gemma3
 from transformers.models.mistral import modeling_mistral
 
+from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU
 from pastalang.runtime.attention.kv_cache import KVCache
 from pastalang.runtime.attention.masks import LastLayer
 from pastalang.runtime.models.compatibility import UnsupportedModel, check_config, check_logits
@@ -26,14 +27,9 @@ PROMPT = StepBatch(
 
 SMALL = {"vocab_size": 64, "pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
 LLAMA = {
-    **SMALL,
-    "hidden_size": 32,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 256,
-}
+    **SMALL, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 256,
+}  # fmt: skip
 GPT = {**SMALL, "n_embd": 32, "n_layer": 2, "n_head": 4}
 WIDE = {**SMALL, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 
@@ -125,7 +121,8 @@ def test_the_name_in_the_refusal_is_where_the_model_was_loaded_from() -> None:
 @pytest.mark.parametrize("family", ["llama", "qwen2", "phi", "gpt_neox", "stablelm", "olmo2", "granite", "cohere"])
 def test_ordinary_families_pass_the_start_up_check(family: str) -> None:
     options = {key: value for key, value in LLAMA.items() if family != "gpt_neox" or key != "num_key_value_heads"}
-    TransformersModel(build(family, **options), cells=32)
+    for costs in (ON_CPU, ON_GPU):  # a GPU reads more cells than there are tokens
+        TransformersModel(build(family, **options), cells=32, costs=costs)
 
 
 def test_the_start_up_check_leaves_no_trace() -> None:
