@@ -113,7 +113,7 @@ def _experiments(name: Name, path: Path, base: Path, given: argparse.Namespace) 
 
 
 def _settings(given: argparse.Namespace) -> str:
-    names = ("model", "steps", "rows", "learning_rate", "documents", "stacked", "timed", "rounds", "threads")
+    names = ("model", "steps", "rows", "learning_rate", "documents", "stacked", "timed", "rounds", "threads", "device")
     seeds = " ".join(map(str, given.seeds))
     return " ".join([*(f"--{name.replace('_', '-')} {getattr(given, name)}" for name in names), f"--seeds {seeds}"])
 

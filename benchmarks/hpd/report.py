@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.hpd.experiment import Scope
-from benchmarks.hpd.statements import statements
+from benchmarks.hpd.experiment import STACKS, Scope
+from benchmarks.hpd.statements import SINGLE, statements
 from benchmarks.hpd.tables import Measured, data_table, quality_table, speed_table, stack_table
 from benchmarks.hpd.tuning import Budget
 
@@ -64,9 +64,11 @@ def _lines(
     lines += ["## Data", "", *data_table(sets)]
     for one in sets:
         lines += ["", f"## {one.corpus.name}", "", *quality_table(one)]
-        lines += ["", "Stacked, one sequence at a time:", "", *stack_table(one)]
-        lines += ["", "Documents per second:", "", *speed_table(one)]
-    return [*lines, _RIVAL.rstrip()]
+        if any(one.stack(tuning, STACKS[0]) for tuning in SINGLE):
+            lines += ["", "Stacked, one sequence at a time:", "", *stack_table(one)]
+        if one.speed is not None:
+            lines += ["", "Documents per second:", "", *speed_table(one.speed), _RIVAL.rstrip()]
+    return lines
 
 
 def _setting(sets: Sequence[Measured], budgets: Sequence[Budget], scope: Scope, model: str) -> list[str]:

@@ -14,22 +14,32 @@ from pastalang.training.settings import TrainingMode
 
 PARALLEL = (TrainingMode.STRICT, TrainingMode.LOCKSTEP)
 SINGLE = (*PARALLEL, TrainingMode.SEQUENTIAL)
-Pair = tuple[dict[str, Any] | None, dict[str, Any] | None]
+Found = dict[str, Any] | None
+Pair = tuple[Found, Found]
 
 
 def statements(one: Measured) -> list[str]:
-    makers = (_kept, _free, _passes, _rival, _tuned, _mixture, _short, _stacks)
+    makers = (_kept, _kept_together, _free, _passes, _rival, _tuned, _mixture, _short, _stacks)
     found = (list(make(one)) for make in makers)
     return [f"- {lines[0]} {'; '.join(lines[1:])}." for lines in found if len(lines) > 1]
 
 
 def _kept(one: Measured) -> Iterator[str]:
     yield "F1 against sequential, each tuned for itself:"
-    base = one.quality(TrainingMode.SEQUENTIAL, Way(Mode.SEQUENTIAL))
-    for tuning, gap in _gaps(PARALLEL, lambda tuning: (one.quality(tuning, Way(tuning.modes[0])), base)):
-        unlikely = "" if gap.low >= 0 else f" (a loss of more than {-gap.low:.1f} is unlikely)"
-        yield f"{tuning} {gap}, {gap.verdict}{unlikely}"
-    strict, lockstep = (one.quality(tuning, Way(tuning.modes[0])) for tuning in PARALLEL)
+    yield from _against(*(one.quality(tuning, Way(tuning.modes[0])) for tuning in SINGLE))
+
+
+def _kept_together(one: Measured) -> Iterator[str]:
+    yield "F1 against sequential, with one set of weights for all modes:"
+    yield from _against(*(one.quality(TrainingMode.MIXTURE, Way(tuning.modes[0])) for tuning in SINGLE))
+
+
+def _against(strict: Found, lockstep: Found, sequential: Found) -> Iterator[str]:
+    for name, found in zip(PARALLEL, (strict, lockstep), strict=True):
+        if found and sequential:
+            gap = difference(found, sequential)
+            unlikely = "" if gap.low >= 0 else f" (a loss of more than {-gap.low:.1f} is unlikely)"
+            yield f"{name} {gap}, {gap.verdict}{unlikely}"
     if strict and lockstep:
         gap = difference(lockstep, strict)
         yield f"{TrainingMode.LOCKSTEP} against {TrainingMode.STRICT} {gap}, {gap.verdict}"

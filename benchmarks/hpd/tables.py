@@ -95,12 +95,13 @@ def quality_table(one: Measured) -> list[str]:
     for mode in Mode:
         found = one.quality(TrainingMode.MIXTURE, Way(mode))
         rows.append(_quality_row(f"{TrainingMode.MIXTURE}, {mode.value}", found, Way(mode).limit))
-    return table(head, [*rows, _quality_row("tuned for one, free JSON", one.free, MISSING)])
+    rows.append(_quality_row("tuned for one, free JSON", one.free, "none"))
+    return table(head, filter(None, rows))
 
 
-def _quality_row(name: str, found: dict[str, Any] | None, limit: object) -> tuple[object, ...]:
+def _quality_row(name: str, found: dict[str, Any] | None, limit: object) -> tuple[object, ...] | None:
     if found is None:
-        return (name, limit, *[MISSING] * 8)
+        return None
     low, high = interval(found)
     return (
         name, limit, f"{found['f1']:.1f} ({low:.1f} … {high:.1f})", f"{found['strict_f1']:.1f}",
@@ -127,10 +128,7 @@ def _stack_cells(one: Measured, size: int) -> list[str]:
     return cells
 
 
-def speed_table(one: Measured) -> list[str]:
-    speed = one.speed
-    if speed is None:
-        return ["Not measured."]
+def speed_table(speed: dict[str, Any]) -> list[str]:
     sizes = sorted({int(side.split("/")[1]) for side in speed["seconds"]})
     sides = (*(mode.value for mode in Mode), "generate")
     head = ("side", *(f"{size} at once" for size in sizes), "at its best", "generate takes")
