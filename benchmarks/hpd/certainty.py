@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +41,20 @@ class Difference:
 
 def difference(one: dict[str, Any], other: dict[str, Any], *, seed: int = 0) -> Difference:
     """By how many points the first F1 is higher. One that has no seed, a base, is compared with those of every seed."""
-    left, right = _tallies(one), _tallies(other)
-    assert left.shape[1:] == right.shape[1:] and (len(left) == len(right) or 1 in (len(left), len(right)))
-    documents = left.shape[1]
-    drawn = np.random.default_rng(seed).integers(0, documents, (DRAWS, documents))
-    low, high = np.percentile((_f1(left[:, drawn].sum(2)) - _f1(right[:, drawn].sum(2))).mean(0), (2.5, 97.5))
-    seeds = _f1(left.sum(1)) - _f1(right.sum(1))
+    return mean_difference([(one, other)], seed=seed)
+
+
+def mean_difference(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], *, seed: int = 0) -> Difference:
+    """The mean of the differences of several data sets, each with the same weight."""
+    random = np.random.default_rng(seed)
+    draws, seeds = np.zeros(DRAWS), np.zeros(1)
+    for one, other in pairs:
+        left, right = _tallies(one), _tallies(other)
+        assert left.shape[1:] == right.shape[1:] and (len(left) == len(right) or 1 in (len(left), len(right)))
+        drawn = random.integers(0, left.shape[1], (DRAWS, left.shape[1]))
+        draws += (_f1(left[:, drawn].sum(2)) - _f1(right[:, drawn].sum(2))).mean(0) / len(pairs)
+        seeds = seeds + (_f1(left.sum(1)) - _f1(right.sum(1))) / len(pairs)
+    low, high = np.percentile(draws, (2.5, 97.5))
     return Difference(float(seeds.mean()), float(low), float(high), tuple(map(float, seeds)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.hpd.experiment import STACKS, Scope
-from benchmarks.hpd.statements import SINGLE, statements
+from benchmarks.hpd.statements import SINGLE, means, statements
 from benchmarks.hpd.tables import Measured, data_table, quality_table, speed_table, stack_table
 from benchmarks.hpd.tuning import Budget
 
@@ -61,6 +61,8 @@ def _lines(
     lines += [_HOW, "## What is confirmed, and what is not", ""]
     for one in sets:
         lines += [f"### {one.corpus.name}", "", *(statements(one) or ["- Nothing was measured."]), ""]
+    if found := means(sets):
+        lines += ["### the mean of all sets", "", *found, ""]
     lines += ["## Data", "", *data_table(sets)]
     for one in sets:
         lines += ["", f"## {one.corpus.name}", "", *quality_table(one)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from benchmarks.hpd.certainty import Difference, difference
+from benchmarks.hpd.certainty import Difference, difference, mean_difference
 from benchmarks.hpd.experiment import BASE, SHORT, STACKS
 from benchmarks.hpd.measure import Way
 from benchmarks.hpd.tables import Measured, best_rate
@@ -52,6 +52,19 @@ def _free(one: Measured) -> Iterator[str]:
         assert found and one.free
         fewer, faster = one.free["passes"] / found["passes"], one.free["seconds"] / found["seconds"]
         yield f"{tuning} {gap}, {gap.verdict}, {fewer:.1f} times fewer passes and {faster:.1f} times as fast"
+
+
+def means(sets: Sequence[Measured]) -> list[str]:
+    """The mean over all data sets of what the modes differ by."""
+    found = []
+    for name, shared in (("each tuned for itself", None), ("one set of weights for all modes", TrainingMode.MIXTURE)):
+        for one, other in ((SINGLE[0], SINGLE[2]), (SINGLE[1], SINGLE[0])):
+            sides = [[each.quality(shared or tuning, Way(tuning.modes[0])) for tuning in (one, other)] for each in sets]
+            pairs = [(left, right) for left, right in sides if left and right]
+            if len(pairs) > 1:
+                gap = mean_difference(pairs)
+                found.append(f"- {one} against {other}, {name}, of {len(pairs)} sets: {gap}, {gap.verdict}.")
+    return found
 
 
 def _passes(one: Measured) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import own_labels
 from benchmarks.hpd.__main__ import main
-from benchmarks.hpd.certainty import difference, interval
+from benchmarks.hpd.certainty import difference, interval, mean_difference
 from benchmarks.hpd.documents import Name, read_corpus, taught
 from benchmarks.hpd.measure import Way, load_engine, measure
 from benchmarks.hpd.report import BY_HAND
@@ -92,6 +92,7 @@ def test_a_difference_comes_with_its_confidence_interval() -> None:
     bad: dict[str, Any] = {"per_document": [[1, 5, 5]] * 20}
     assert (str(difference(good, good)), difference(good, good).verdict) == ("+0.0 points (+0.0 … +0.0)", "the same")
     assert (round(difference(bad, good).points), difference(bad, good).verdict) == (-80, "worse")
+    assert round(mean_difference([(bad, good), (good, good)]).high) == -40
     mixed: dict[str, Any] = {"per_document": [[5, 5, 5], [0, 5, 5]] * 10}
     other: dict[str, Any] = {"per_document": [[0, 5, 5], [5, 5, 5]] * 10}
     unsure = difference(mixed, other)
