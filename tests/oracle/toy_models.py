@@ -10,6 +10,8 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import AutoConfig
 
+DEVICE = torch.device(os.environ.get("PASTALANG_TEST_DEVICE", "cpu"))
+
 
 class Family(Enum):
     """The model families that are tested. The value is the name in transformers."""
@@ -57,7 +59,7 @@ def toy_model(
     config = AutoConfig.for_model(family.value, **sizes, **_windows(family, window, layers))
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     _randomise(model, seed=seed, spread=spread)
-    return model.to(os.environ.get("PASTALANG_TEST_DEVICE", "cpu"), dtype).eval()
+    return model.to(DEVICE, dtype).eval()
 
 
 def _windows(family: Family, window: int | None, layers: int) -> dict[str, Any]:

@@ -23,11 +23,10 @@ from pastalang.runtime.models.compatibility import CELLS_FOR_CHECK, check_logits
 from pastalang.runtime.models.llama import LlamaModel, load_llama, plain_llama
 from pastalang.runtime.models.rotation import rotate
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import Family, toy_model
+from tests.oracle.toy_models import DEVICE, Family, toy_model
 from tests.runtime.exact import APART, CELLS, EXACT, WHOLE, Twins, walk_of, worst_error
 from tests.runtime.float64 import in_float64, wide_softmax
 
-CPU = torch.device("cpu")
 SIZES: dict[str, dict[str, Any]] = {
     "grouped": {}, "one head": {"heads": 1, "kv_heads": 1}, "no groups": {"heads": 2, "kv_heads": 2},
     "four layers": {"layers": 4, "hidden": 48, "heads": 6, "kv_heads": 3},
@@ -61,7 +60,7 @@ def pair_of(name: str, costs: Costs, folder: Path) -> Twins:
     place = saved(folder / name, **SIZES[name])
     shape = plain_llama(place)
     assert shape is not None
-    weights = load_llama(place, shape, device=CPU, dtype=torch.float64)
+    weights = load_llama(place, shape, device=DEVICE, dtype=torch.float64)
     with wide_softmax():
         reference = in_float64(toy_model(Family.LLAMA, **SIZES[name]))
     return Twins(LlamaModel(weights, cells=CELLS, packed=False, costs=costs), reference)
@@ -92,7 +91,7 @@ def test_rotated_weights_have_the_same_logits(tied: bool, hidden: int, tmp_path:
     shape = plain_llama(tmp_path)
     assert shape is not None
     for act in (id, rotate):
-        weights = load_llama(tmp_path, shape, device=CPU, dtype=torch.float64)
+        weights = load_llama(tmp_path, shape, device=DEVICE, dtype=torch.float64)
         act(weights)
         both.append(LlamaModel(weights, cells=CELLS, packed=False))
     for step in [step for _ in range(8) if (step := walk.step()).wanted]:
@@ -120,7 +119,7 @@ def test_in_each_data_type_its_logits_are_within_rounding(dtype: torch.dtype, pa
     folder = saved(tmp_path)
     shape = plain_llama(folder)
     assert shape is not None
-    weights = load_llama(folder, shape, device=CPU, dtype=dtype)
+    weights = load_llama(folder, shape, device=DEVICE, dtype=dtype)
     check_logits(LlamaModel(weights, cells=CELLS_FOR_CHECK, packed=packed), model_of().to(dtype))
 
 
@@ -187,7 +186,7 @@ def test_few_weights_are_in_memory_twice(tmp_path: Path) -> None:
     folder = saved(tmp_path)
     shape = plain_llama(folder)
     assert shape is not None
-    weights = load_llama(folder, shape, device=CPU, dtype=torch.float32)
+    weights = load_llama(folder, shape, device=DEVICE, dtype=torch.float32)
     LlamaModel(weights, cells=32)
     assert [name for name, _ in weights.named_parameters()] == ["model.embed_tokens.weight"]
 

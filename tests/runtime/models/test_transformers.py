@@ -11,7 +11,7 @@ from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.models.reference import reference_logits, reference_path
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
-from tests.oracle.toy_models import Family, toy_model
+from tests.oracle.toy_models import DEVICE, Family, toy_model
 from tests.runtime.exact import APART, CELLS, EXACT, WHOLE, Twins, twins, walk_of, wanted
 from tests.runtime.float64 import in_float64, wide_softmax
 
@@ -119,7 +119,7 @@ def test_without_branches_the_logits_are_those_of_transformers_own_forward(pair:
     whole = step(tokens, (Run(A, 0, 20),), positions=list(range(20)), cells=list(range(20)), edits=(Empty(A),))
     pair.weights.set_attn_implementation("eager")
     with wide_softmax(), torch.inference_mode():
-        expected = pair.weights(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+        expected = pair.weights(input_ids=torch.tensor([tokens], device=DEVICE), use_cache=False).logits[0]
     torch.testing.assert_close(pair.fast.forward(whole), expected, atol=EXACT, rtol=0)
 
 
@@ -255,7 +255,7 @@ def test_only_the_wanted_logits_are_returned_in_their_order() -> None:
 def test_the_model_says_what_it_can_take() -> None:
     model = TransformersModel(toy_model(vocabulary=99, positions=512), cells=40)
     assert (model.vocabulary, model.max_position, model.cells) == (99, 511, 40)
-    assert (model.dtype, model.device.type) == (torch.float32, "cpu")
+    assert (model.dtype, model.device.type) == (torch.float32, DEVICE.type)
 
 
 def test_the_reference_leaves_the_attention_of_the_model_as_it_was() -> None:
