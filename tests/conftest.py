@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: as many workers as cores share them already
@@ -38,6 +39,14 @@ def every_run_checks_its_passes() -> None:
     from pastalang import Engine
 
     Engine.checks_passes = True
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a small model for all tests that only read it."""
+    from tests.oracle.toy_models import save_toy
+
+    return save_toy(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
-from typer.testing import CliRunner
 
 import pastalang
 from pastalang import Engine
@@ -28,9 +27,9 @@ from pastalang.bulk.outputs import output_for
 from pastalang.bulk.report import BLOCK, SavedRun, write_report
 from pastalang.bulk.rows import Origin, Row, task_of_type
 from pastalang.bulk.run import Job, Ledger, fingerprint_of, rows_of_engine, run_job
-from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
+from tests.command import pasta
 
 HOSTILE = '</script><img src=x onerror="document.title=1">%SCRIPT%%DATA%<!--\u2028 & é 😀'
 META = {"input_tokens": 3, "output_tokens": 2, "passes": 1, "milliseconds": 5, "attempts": 1}
@@ -106,7 +105,7 @@ def extracted(folder: Path, suffix: str) -> Path:
 
 def reported(out: Path, *more: str) -> str:
     """What the command writes, as a user calls it."""
-    said = CliRunner().invoke(build_app({"report"}), ["report", str(out), *more])
+    said = pasta("report", out, *more)
     assert said.exit_code == 0, said.output
     page = out.with_name(f"{out.name}.html")
     assert f"{page}: 6 rows" in said.output
@@ -274,7 +273,7 @@ def test_a_hundred_thousand_rows_fit_into_a_page(tmp_path: Path) -> None:
 
 
 def refused(*words: str) -> str:
-    said = CliRunner().invoke(build_app({"report"}), ["report", *words])
+    said = pasta("report", *words)
     assert said.exit_code == 3, said.output
     return said.output
 

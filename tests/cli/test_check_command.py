@@ -14,17 +14,13 @@ from tokenizers.decoders import Fuse
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast
-from typer.testing import CliRunner, Result
 
-from pastalang.cli.app import ENTRIES, build_app
+from pastalang.cli.app import ENTRIES
+from tests.command import pasta
 
 RIGHT = "template t()\nassistant json {a: date}\n"
 WARNED = "template t(x: text)\nassistant json {a: date}\n"
 WRONG = "template t()\nassistant json {a: dat}\n"
-
-
-def pasta(*words: str, input: str | None = None) -> Result:
-    return CliRunner().invoke(build_app({words[0]}), list(words), input=input)
 
 
 @pytest.fixture
@@ -39,19 +35,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_missing_file_ends_with_3_after_the_others_were_checked(folder: Path) -> None:
-    result = pasta("check", str(folder / "missing.pasta"), str(folder / "inner"))
+    result = pasta("check", folder / "missing.pasta", folder / "inner")
     assert result.exit_code == 3
     assert "error[file-not-found]" in result.output
     assert "error[unknown-name]" in result.output
 
 
 def test_a_folder_stands_for_the_programs_in_it_but_not_for_hidden_ones(folder: Path) -> None:
-    result = pasta("check", str(folder))
+    result = pasta("check", folder)
     assert "checked 3 files: 1 error, 1 warning" in result.output
 
 
 def test_a_folder_without_programs_is_wrong_usage(tmp_path: Path) -> None:
-    assert pasta("check", str(tmp_path)).exit_code == pasta("fmt", str(tmp_path)).exit_code == 2
+    assert pasta("check", tmp_path).exit_code == pasta("fmt", tmp_path).exit_code == 2
 
 
 def test_the_standard_input_is_a_program() -> None:
@@ -62,7 +58,7 @@ def test_the_standard_input_is_a_program() -> None:
 
 def test_json_says_where_and_what(folder: Path) -> None:
     path = folder / "inner" / "wrong.pasta"
-    document = json.loads(pasta("check", "--format", "json", str(path)).output)
+    document = json.loads(pasta("check", "--format", "json", path).output)
     assert document == {
         "version": 1,
         "diagnostics": [
@@ -85,7 +81,7 @@ def test_json_says_where_and_what(folder: Path) -> None:
 
 def test_github_gets_annotations(folder: Path) -> None:
     path = folder / "inner" / "wrong.pasta"
-    assert pasta("check", "--format", "github", str(path)).output == (
+    assert pasta("check", "--format", "github", path).output == (
         f"::error file={path},line=2,col=20,endLine=2,title=unknown-name%3A unknown type `dat`::did you mean `date`?\n"
     )
 
@@ -95,7 +91,7 @@ def test_a_problem_in_an_imported_file_is_reported_once(tmp_path: Path) -> None:
     for name in ("one", "two"):
         text = 'import A from "./types.pasta"\n\ntemplate t()\nassistant json A\n'
         (tmp_path / f"{name}.pasta").write_text(text, encoding="utf-8")
-    assert "checked 3 files: 1 error\n" in pasta("check", str(tmp_path)).output
+    assert "checked 3 files: 1 error\n" in pasta("check", tmp_path).output
 
 
 @pytest.mark.parametrize("written", ["[dependency-cycle]", "error[dependency-cycle]", "warning[dependency-cycle]"])
@@ -159,7 +155,7 @@ def test_the_version_is_printed_without_anything_else() -> None:
 
 
 def test_every_command_has_its_summary_in_the_help() -> None:
-    result = CliRunner().invoke(build_app(set()), ["--help"])
+    result = pasta("--help")
     assert result.exit_code == 0
     for entry in ENTRIES:
         assert entry.summary in result.output
@@ -192,11 +188,11 @@ def test_a_value_that_a_tokenizer_cannot_write_is_found_with_its_line(tmp_path: 
         "",
     ]
     program.write_text("\n".join(lines), encoding="utf-8")
-    assert pasta("check", str(program)).exit_code == 0
-    result = pasta("check", "--format", "json", "--model", str(tmp_path), str(program))
+    assert pasta("check", program).exit_code == 0
+    result = pasta("check", "--format", "json", "--model", tmp_path, program)
     found = [(one["line"], one["code"], one["headline"][:3]) for one in json.loads(result.output)["diagnostics"]]
     assert found == [(at, "not-enforceable", f"`{name}`") for at, name in ((7, "n"), (9, "c"), (10, "l"))]
-    assert pasta("check", "--model", str(tmp_path / "missing"), str(program)).exit_code == 3
+    assert pasta("check", "--model", tmp_path / "missing", program).exit_code == 3
 
 
 def test_a_type_that_no_model_could_be_kept_to_is_found_without_a_model(tmp_path: Path) -> None:
@@ -204,7 +200,7 @@ def test_a_type_that_no_model_could_be_kept_to_is_found_without_a_model(tmp_path
     levels = [f"type L{n} = {{ a: L{n + 1}, b: L{n + 1} }}" for n in range(12)]
     levels += ["type L12 = { up: L0 | null }", "template t()", "assistant json { a: L0, n: [integer] }"]
     (tmp_path / "deep.pasta").write_text("\n".join(levels), encoding="utf-8")
-    result = pasta("check", str(tmp_path / "deep.pasta"))
+    result = pasta("check", tmp_path / "deep.pasta")
     assert result.exit_code == 1
     assert "error[not-enforceable]: `a`: no short value of an object was found" in result.output
     assert "checked 1 file: 1 error" in result.output

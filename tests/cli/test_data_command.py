@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from pastalang.cli.app import build_app
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.command import pasta
 
 AUTO = 'template t(city: text)\nuser """{city}"""\nassistant auto(pasta, max=300)\n'
 LIST = "- Eat a goulash.\n- See the bridges.\n- Bathe in a bath.\nEnjoy it."
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    toy_model(vocabulary=320).save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture
@@ -39,8 +29,7 @@ def words(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     return ["--program", "a.pasta", "--data", "rows.jsonl", "--model", str(model), "--out", "out.jsonl"]
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(build_app({"data"}), ["data", "threads", *words])
+run = partial(pasta, "data", "threads")
 
 
 def test_rows_with_threads_are_written_and_the_others_with_their_reasons(words: list[str], tmp_path: Path) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner, Result
 
 from pastalang import Mode
-from pastalang.cli.app import build_app
 from pastalang.runtime.models.adapters import Adapter, write_adapter
 from pastalang.runtime.models.training_note import TrainingNote
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.command import pasta
+from tests.rows import write_rows
 
 PROGRAM = """\
 template product(title: text)
@@ -38,13 +37,7 @@ ROWS = [
 RIGHT = [{"value": {"brand": "Sony", "color": None, "size": {"width": 5}}, "category": "tv"}]
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(build_app({"evaluate"}), ["evaluate", *words])
-
-
-def lines(path: Path, rows: list[Any]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
+run = partial(pasta, "evaluate")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +49,7 @@ def lines(path: Path, rows: list[Any]) -> str:
     ],
 )
 def test_it_prints_the_scores(value: Any, f1: float, hallucinated: float, unreadable: float, tmp_path: Path) -> None:
-    files = lines(tmp_path / "right.jsonl", RIGHT), lines(tmp_path / "found.jsonl", [{"value": value}])
+    files = write_rows(tmp_path / "right.jsonl", RIGHT), write_rows(tmp_path / "found.jsonl", [{"value": value}])
     found = json.loads(run(*files, "--json").stdout)
     assert found["reported"]["f1"] == pytest.approx(f1, abs=0.01)
     assert found["strict"]["hallucination_rate"] == hallucinated
@@ -65,22 +58,22 @@ def test_it_prints_the_scores(value: Any, f1: float, hallucinated: float, unread
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
-    files = lines(tmp_path / "right.jsonl", RIGHT * 2), lines(tmp_path / "found.jsonl", RIGHT)
+    files = write_rows(tmp_path / "right.jsonl", RIGHT * 2), write_rows(tmp_path / "found.jsonl", RIGHT)
     result = run(*files)
     assert result.exit_code == 1
     assert "has 2 rows" in result.stderr
 
 
 def test_a_row_without_a_value_is_reported_with_its_line(tmp_path: Path) -> None:
-    files = lines(tmp_path / "right.jsonl", [{"brand": "Sony"}]), lines(tmp_path / "found.jsonl", RIGHT)
+    files = write_rows(tmp_path / "right.jsonl", [{"brand": "Sony"}]), write_rows(tmp_path / "found.jsonl", RIGHT)
     result = run(*files)
     assert result.exit_code == 1
     assert "right.jsonl:1: the key `value` has to hold an object" in result.stderr
 
 
 def test_an_object_in_place_of_null_counts_as_hallucinated(tmp_path: Path) -> None:
-    right = lines(tmp_path / "right.jsonl", [{"value": {"price": None}}])
-    given = lines(tmp_path / "found.jsonl", [{"value": {"price": {"amount": 5}}}])
+    right = write_rows(tmp_path / "right.jsonl", [{"value": {"price": None}}])
+    given = write_rows(tmp_path / "found.jsonl", [{"value": {"price": {"amount": 5}}}])
     assert json.loads(run(right, given, "--json").stdout)["strict"]["hallucination_rate"] == 100.0
 
 
@@ -102,7 +95,7 @@ def test_an_object_in_place_of_null_counts_as_hallucinated(tmp_path: Path) -> No
 def test_values_are_compared_as_json_and_several_may_be_right(
     right: Any, given: Any, f1: float, tmp_path: Path
 ) -> None:
-    files = lines(tmp_path / "right.jsonl", [right]), lines(tmp_path / "found.jsonl", [{"value": given}])
+    files = write_rows(tmp_path / "right.jsonl", [right]), write_rows(tmp_path / "found.jsonl", [{"value": given}])
     result = run(*files, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["reported"]["f1"] == f1
@@ -117,27 +110,19 @@ def test_values_are_compared_as_json_and_several_may_be_right(
     ],
 )
 def test_wrong_lists_of_accepted_values_are_reported_with_their_line(right: Any, message: str, tmp_path: Path) -> None:
-    files = lines(tmp_path / "right.jsonl", [right]), lines(tmp_path / "found.jsonl", [{"value": {"a": 1}}])
+    files = write_rows(tmp_path / "right.jsonl", [right]), write_rows(tmp_path / "found.jsonl", [{"value": {"a": 1}}])
     result = run(*files)
     assert result.exit_code == 1
     assert message in result.stderr
 
 
 def test_stacked_documents_are_scored_one_by_one(tmp_path: Path) -> None:
-    right = lines(tmp_path / "right.jsonl", [{"value": [{"brand": "Sony"}, {"brand": "LG"}]}])
-    given = lines(tmp_path / "found.jsonl", [{"value": [{"brand": "Sony"}, {"brand": "Sony"}]}])
+    right = write_rows(tmp_path / "right.jsonl", [{"value": [{"brand": "Sony"}, {"brand": "LG"}]}])
+    given = write_rows(tmp_path / "found.jsonl", [{"value": [{"brand": "Sony"}, {"brand": "Sony"}]}])
     found = json.loads(run(right, given, "--json").stdout)
     assert (found["documents"], found["reported"]["f1"]) == (2, 50.0)
-    shorter = lines(tmp_path / "shorter.jsonl", [{"value": [{"brand": "Sony"}]}])
+    shorter = write_rows(tmp_path / "shorter.jsonl", [{"value": [{"brand": "Sony"}]}])
     assert "shorter.jsonl:1: has 1 document, and" in run(right, shorter).stderr
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    toy_model(vocabulary=320).save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture
@@ -145,7 +130,7 @@ def asked(tmp_path: Path, model: Path) -> list[str]:
     """Options that let the model answer three rows."""
     program = tmp_path / "product.pasta"
     program.write_text(PROGRAM, encoding="utf-8")
-    data = lines(tmp_path / "rows.jsonl", ROWS)
+    data = write_rows(tmp_path / "rows.jsonl", ROWS)
     return ["--model", str(model), "--program", str(program), "--data", data]
 
 
@@ -173,9 +158,9 @@ def test_a_model_is_run_and_its_answers_can_be_scored_again(mode: Mode, asked: l
 
 def test_rows_that_a_model_answers_may_accept_several_values(asked: list[str], tmp_path: Path) -> None:
     rows = [row | {"accepted": {"kind": ["tv", "phone"]}} for row in ROWS]
-    lines(tmp_path / "rows.jsonl", rows)
+    write_rows(tmp_path / "rows.jsonl", rows)
     assert json.loads(run(*asked, "--json").stdout)["fields"]["kind"]["f1"] == 100.0
-    lines(tmp_path / "rows.jsonl", [ROWS[0] | {"accepted": {"knd": ["tv"]}}])
+    write_rows(tmp_path / "rows.jsonl", [ROWS[0] | {"accepted": {"knd": ["tv"]}}])
     assert "rows.jsonl:1: `accepted` names `knd`, and the value has `brand`, `kind`" in run(*asked).stderr
 
 
@@ -189,7 +174,7 @@ def test_the_size_of_the_batch_changes_no_answer(asked: list[str], tmp_path: Pat
 
 
 def test_a_row_that_cannot_be_evaluated_is_reported_with_file_and_line(asked: list[str], tmp_path: Path) -> None:
-    lines(tmp_path / "rows.jsonl", [*ROWS, {"title": "LG", "value": {"brand": "Sony", "kind": "tv"}}])
+    write_rows(tmp_path / "rows.jsonl", [*ROWS, {"title": "LG", "value": {"brand": "Sony", "kind": "tv"}}])
     result = run(*asked)
     assert result.exit_code == 1
     assert "rows.jsonl:4: value" in result.stderr
@@ -252,7 +237,8 @@ def threads(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> lis
         "def vague(inputs, one, other):\n    return 'both'\n"
     )
     rows = [{"word": word, "value": "A", "category": kind} for word, kind in (("a", "one"), ("b", "two"))]
-    return ["threads", "--model", str(model), "--program", "auto.pasta", "--data", lines(tmp_path / "r.jsonl", rows)]
+    data = write_rows(tmp_path / "r.jsonl", rows)
+    return ["threads", "--model", str(model), "--program", "auto.pasta", "--data", data]
 
 
 def test_threads_are_measured_with_the_adapter_that_is_named(threads: list[str], tmp_path: Path) -> None:

@@ -10,18 +10,17 @@ import os
 import re
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from pastalang.bulk.rows import extractions_of
 from pastalang.bulk.run import Totals
-from pastalang.cli.app import build_app
 from pastalang.cli.extract import BulkProgress, duration
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.command import pasta
+from tests.rows import read_rows, write_rows
 
 MODULE = """
 from typing import Literal
@@ -43,14 +42,6 @@ assistant json {
 """
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    toy_model(vocabulary=320).save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a module, a program and six documents, which is the current one."""
@@ -59,38 +50,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     Path("notes_of_tests.py").write_text(MODULE, encoding="utf-8")
     Path("note.pasta").write_text(PROGRAM, encoding="utf-8")
-    rows = [{"id": number, "text": f"note {number}", "title": f"title {number}"} for number in range(6)]
-    Path("docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows("docs.jsonl", ({"id": n, "text": f"note {n}", "title": f"title {n}"} for n in range(6)))
     return tmp_path
 
 
 TYPE = "notes_of_tests:Note"
 
 
-def run(*words: object, input: bytes | None = None) -> Result:
-    result = CliRunner().invoke(build_app({"extract"}), ["extract", *map(str, words)], input=input)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert "Traceback" not in result.stderr
-    return result
-
-
-def rows(path: str) -> list[Any]:
-    return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
-
-
-def tried(*words: object) -> Result:
-    result = CliRunner().invoke(build_app({"try"}), ["try", *map(str, words)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run, tried = partial(pasta, "extract"), partial(pasta, "try")
 
 
 def labelled(*found: Any) -> None:
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found), encoding="utf-8")
+    write_rows("rows.jsonl", found)
 
 
 def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     assert run(TYPE, "docs.jsonl", "--model", model, "-o", "all.jsonl").exit_code == 0
-    values = [row["value"] for row in rows("all.jsonl")]
+    values = [row["value"] for row in read_rows("all.jsonl")]
     given = [{**value, "urgent": not value["urgent"]} for value in values]
     labelled(*({"text": f"note {number}", "value": value} for number, value in enumerate(given)))
     result = tried(TYPE, "rows.jsonl", "--model", model, "--json")
@@ -140,9 +116,7 @@ def test_labels_are_counted_by_their_places_and_numbers_by_their_value(model: Pa
     """Of a table or of objects, items of lists one by one; a key that may be absent counts where it is absent."""
     fields = 'price: number(1.5..1.5) | null = absent, lines: [{ n: 7 | 8, m: "a" | "b" }](1..1), when: "x" | "y"'
     Path("note.pasta").write_text(f'template note(title: text)\nuser """{{title}}"""\nassistant json {{ {fields} }}\n')
-    answer = json.loads(
-        CliRunner().invoke(build_app({"run"}), ["run", "note.pasta", "-i", "title=x", "--model", str(model)]).stdout
-    )
+    answer = json.loads(pasta("run", "note.pasta", "-i", "title=x", "--model", model).stdout)
     labelled({"title": "x", "value": answer})
     found = json.loads(tried("note.pasta", "rows.jsonl", "--model", model, "--json").stdout)
     assert [one["field"] for one in found["fields"]] == ["price", "lines", "lines[].n", "lines[].m", "when"]
@@ -177,11 +151,11 @@ def test_a_field_that_is_right_as_a_quotation_is_found_by_decoding_it_so(model: 
 
 def test_rows_below_the_least_confidence_have_a_status_of_their_own(model: Path) -> None:
     found = run(TYPE, "docs.jsonl", "--model", model, "-o", "all.jsonl")
-    sure = sorted(min(one["confidence"] for one in row["_fields"]) for row in rows("all.jsonl"))
+    sure = sorted(min(one["confidence"] for one in row["_fields"]) for row in read_rows("all.jsonl"))
     least = (sure[2] + sure[3]) / 2
     found = run(TYPE, "docs.jsonl", "--model", model, "-o", "some.jsonl", "--min-confidence", least)
     assert found.exit_code == 0 and "3 ok, 3 unsure" in found.stdout
-    for plain, row in zip(rows("all.jsonl"), rows("some.jsonl"), strict=True):
+    for plain, row in zip(read_rows("all.jsonl"), read_rows("some.jsonl"), strict=True):
         is_sure = min(one["confidence"] for one in row["_fields"]) >= least
         assert row["value"] == plain["value"] and row["_status"] == ("ok" if is_sure else "unsure")
         assert is_sure or re.fullmatch(
@@ -196,7 +170,7 @@ def test_tables_for_people_have_the_columns_that_are_asked_for(model: Path) -> N
 
     asked = ("--model", model, "--no-meta")
     assert run(TYPE, "docs.jsonl", "-o", "plain.jsonl", "--model", model).exit_code == 0
-    plain = rows("plain.jsonl")
+    plain = read_rows("plain.jsonl")
     assert run(TYPE, "docs.jsonl", *asked, "-o", "out.csv", "--confidence").exit_code == 0
     with Path("out.csv").open(encoding="utf-8", newline="") as stream:
         found = list(csv.DictReader(stream))
@@ -206,7 +180,7 @@ def test_tables_for_people_have_the_columns_that_are_asked_for(model: Path) -> N
     assert run(TYPE, "docs.jsonl", *asked, "-o", "some.tsv", "--columns", "urgent,id").exit_code == 0
     assert Path("some.tsv").read_text("utf-8").splitlines()[0] == "urgent\tid"
     assert run(TYPE, "docs.jsonl", *asked, "-o", "out.jsonl").exit_code == 0
-    assert rows("out.jsonl") == [{key: row[key] for key in ("id", "value", "_status", "_error")} for row in plain]
+    assert read_rows("out.jsonl") == [{key: row[key] for key in ("id", "value", "_status", "_error")} for row in plain]
     assert run(TYPE, "docs.jsonl", *asked, "-o", "out.parquet").exit_code == 0
     assert parquet.read_table("out.parquet").column_names == ["id", "value", "_status", "_error"]
     wrong = run(TYPE, "docs.jsonl", *asked, "-o", "x.csv", "--columns", "urgnt")
@@ -229,8 +203,8 @@ def test_ids_keep_their_type(model: Path, ids: list[Any], type: str) -> None:
     Path("ids.jsonl").write_text(text, encoding="utf-8")
     for name in ("out.jsonl", "out.parquet", "out.csv"):
         assert run(TYPE, "ids.jsonl", "-o", name, "--model", model, "--chunk", 1).exit_code == 0
-        assert CliRunner().invoke(build_app({"report"}), ["report", name, "ids.jsonl"]).exit_code == 0
-    assert [row["id"] for row in rows("out.jsonl")] == ids
+        assert pasta("report", name, "ids.jsonl").exit_code == 0
+    assert [row["id"] for row in read_rows("out.jsonl")] == ids
     found = parquet.read_table("out.parquet")["id"]
     assert found.type == type and list(map(str, found.to_pylist())) == list(map(str, ids))
     with Path("out.csv").open(encoding="utf-8", newline="") as stream:
@@ -250,7 +224,7 @@ def test_rows_are_written_in_every_format_with_the_same_values(model: Path) -> N
     for name in ("out.jsonl", "out.csv", "out.parquet"):
         result = run(TYPE, "docs.jsonl", "-o", name, "--model", model, "--chunk", 4)
         assert result.exit_code == 0 and f"rows             6 in {name}: 6 ok" in result.stdout
-    found = [(row["id"], row["value"]) for row in rows("out.jsonl")]
+    found = [(row["id"], row["value"]) for row in read_rows("out.jsonl")]
     assert [id for id, _ in found] == list(range(6))
     assert [(row["id"], row["value"]) for row in parquet.read_table("out.parquet").to_pylist()] == found
     with Path("out.csv").open(encoding="utf-8", newline="") as stream:
@@ -274,14 +248,14 @@ def test_documents_come_from_a_folder_of_texts_and_from_the_standard_input(model
     ):
         refused = run(TYPE, *again, input=f'"note 0"\n"note 1"\n{other}'.encode())
         assert refused.exit_code == 2 and said in refused.stderr
-    values = [[row["value"] for row in rows(name)] for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
+    values = [[row["value"] for row in read_rows(name)] for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
     assert values[0] == values[1] == values[2]
-    assert [row["id"] for row in rows("b.jsonl")] == ["0.txt", "1.txt", "2.txt"]
+    assert [row["id"] for row in read_rows("b.jsonl")] == ["0.txt", "1.txt", "2.txt"]
 
 
 def test_a_program_reads_its_inputs_from_columns(model: Path) -> None:
     assert run("note.pasta", "docs.jsonl", "-o", "a.jsonl", "--model", model, "--id", "title").exit_code == 0
-    [row, *_] = rows("a.jsonl")
+    [row, *_] = read_rows("a.jsonl")
     assert row["id"] == "title 0" and list(row["value"]) == ["kind", "name"] and row["_status"] == "truncated"
     assert row["_error"] == "docs.jsonl:1: cut at its limit: name (3 tokens)"
     result = run("note.pasta", "docs.jsonl", "-o", "b.jsonl", "--model", model, "--text", "text", "--json")
@@ -293,7 +267,7 @@ def test_texts_without_a_limit_of_their_own_take_the_one_that_is_given(model: Pa
     Path("open.pasta").write_text(PROGRAM.replace("string(max=3)", "string"), encoding="utf-8")
     words = ("open.pasta", "docs.jsonl", "-o", "out.jsonl", "--model", model)
     assert run(*words, "--max-tokens", 5).exit_code == 0
-    assert {row["_error"] for row in rows("out.jsonl")} == {
+    assert {row["_error"] for row in read_rows("out.jsonl")} == {
         f"docs.jsonl:{number}: cut at its limit: name (5 tokens)" for number in range(1, 7)
     }
     other = run(*words, "--max-tokens", 6, "--resume")
@@ -304,7 +278,7 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
     Path("bad.jsonl").write_text('"a"\n\n{"text": ""}\n"b"\nnot json\n', encoding="utf-8")
     result = run(TYPE, "bad.jsonl", "-o", "out.jsonl", "--model", model)
     assert result.exit_code == 0 and "4 in out.jsonl: 2 ok, 2 error" in result.stdout
-    assert [row["_error"] for row in rows("out.jsonl")][1] == "bad.jsonl:3: the text is empty"
+    assert [row["_error"] for row in read_rows("out.jsonl")][1] == "bad.jsonl:3: the text is empty"
     stopped = run(TYPE, "bad.jsonl", "-o", "b.jsonl", "--model", model, "--on-error", "stop")
     assert stopped.exit_code == 1 and "bad.jsonl:3: the text is empty (error)\n1 row is safe in" in stopped.stderr
     assert stopped.stderr.rstrip().endswith("call the same command with --resume and --on-error row")
@@ -313,7 +287,7 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
     assert too_many.stderr.rstrip().endswith("with --resume and a higher --max-error-rate")
     resumed = run(TYPE, "bad.jsonl", "-o", "c.jsonl", "--model", model, "--resume")
     assert resumed.exit_code == 0 and "resumed          after 4 rows of an earlier run" in resumed.stdout
-    assert [row["value"] for row in rows("c.jsonl")] == [row["value"] for row in rows("out.jsonl")]
+    assert [row["value"] for row in read_rows("c.jsonl")] == [row["value"] for row in read_rows("out.jsonl")]
 
 
 @pytest.mark.parametrize(
@@ -395,7 +369,7 @@ def test_ctrl_c_commits_what_is_in_flight_and_says_how_to_go_on(model: Path, mon
     assert (
         run(*words, "--resume").exit_code == 0 and run(*words[:3], "twice.jsonl", *words[4:], "--resume").exit_code == 0
     )
-    assert [row["id"] for row in rows("out.jsonl")] == [row["id"] for row in rows("twice.jsonl")] == list(range(6))
+    assert all([row["id"] for row in read_rows(name)] == list(range(6)) for name in ("out.jsonl", "twice.jsonl"))
 
 
 def test_a_disk_that_is_full_or_read_only_is_reported(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,7 +386,7 @@ def test_a_disk_that_is_full_or_read_only_is_reported(model: Path, monkeypatch: 
         patch.setattr(os, "fsync", sync)
         full = run(*words)
         assert full.exit_code == 3 and "could not be written: no space left on device\n4 rows are safe" in full.stderr
-    assert run(*words, "--resume").exit_code == 0 and len(rows("out.jsonl")) == 6
+    assert run(*words, "--resume").exit_code == 0 and len(read_rows("out.jsonl")) == 6
 
     def mkdir(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
@@ -452,7 +426,7 @@ def test_no_documents_make_no_rows_and_nothing_is_measured(model: Path) -> None:
     Path("none.jsonl").touch()
     for out in ("o.jsonl", "o.csv", "o.parquet"):
         assert "problem          there are no documents" in run(TYPE, "none.jsonl", "-o", out, "--model", model).stdout
-    assert rows("o.jsonl") == [] and len(Path("o.csv").read_text("utf-8").splitlines()) == 1
+    assert read_rows("o.jsonl") == [] and len(Path("o.csv").read_text("utf-8").splitlines()) == 1
     for words, input in ((("none.jsonl",), None), (("-",), b"")):
         measured = run(TYPE, *words, "--dry-run", "--model", model, input=input)
         assert measured.exit_code == 0 and measured.stdout.startswith("documents        0\n")
@@ -474,7 +448,7 @@ def test_what_was_measured_is_shown_remembered_and_overridden(model: Path, monke
     [kept] = Path(os.environ["XDG_CACHE_HOME"], "pastalang").iterdir()
     kept.write_text("damaged", encoding="utf-8")
     assert "/s with 16" in run(*words, "-o", "e.jsonl").stderr
-    found = [[(row["id"], row["value"]) for row in rows(f"{name}.jsonl")] for name in "abce"]
+    found = [[(row["id"], row["value"]) for row in read_rows(f"{name}.jsonl")] for name in "abce"]
     assert found[0] == found[1] == found[2] == found[3]
 
 
@@ -551,6 +525,6 @@ def test_drafts_take_fewer_passes_and_change_no_row(model: Path) -> None:
         assert result.exit_code == 0, result.stderr
         passes[name] = json.loads(result.stdout)["passes_per_document"]
     assert passes["guessed"] < passes["plain"]
-    plain, guessed = ([row | {"_meta": None} for row in rows(f"{name}.jsonl")] for name in passes)
+    plain, guessed = ([row | {"_meta": None} for row in read_rows(f"{name}.jsonl")] for name in passes)
     assert guessed == plain
     assert run("note.pasta", "docs.jsonl", "-o", "out.jsonl", "--model", model, "--drafts", "many").exit_code == 2

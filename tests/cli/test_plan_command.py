@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,12 +13,11 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
-from typer.testing import CliRunner, Result
 
 from pastalang import PlanError
-from pastalang.cli.app import build_app
 from pastalang.cli.plan import load_encoder
 from pastalang.source import Span
+from tests.command import pasta
 
 ROOT = Path(__file__).parents[2]
 TRAVEL = ROOT / "examples" / "04-travel-plan.pasta"
@@ -38,8 +38,7 @@ assistant text \"\"\"{word: string(max=5)}\"\"\"
 """
 
 
-def plan(*words: str | Path, text: str | None = None) -> Result:
-    return CliRunner().invoke(build_app({"plan"}), ["plan", *map(str, words)], input=text)
+plan = partial(pasta, "plan")
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_picture_goes_into_the_file_named(small: Path, tmp_path: Path) -> None
 
 
 def test_a_program_may_come_from_the_standard_input() -> None:
-    result = plan("-", text=SMALL)
+    result = plan("-", input=SMALL)
     assert result.exit_code == 0
     assert "3 values" in result.stdout
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig
-from typer.testing import CliRunner, Result
 
 from pastalang import Mode
-from pastalang.cli.app import build_app
 from pastalang.runtime.models import loading, source
 from pastalang.runtime.models.llama import LlamaModel
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.runtime.trace import read_json_lines
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.command import pasta
 
 PROGRAM = """\
 template product(title: text, stars: integer = 3) with (temperature=1.0)
@@ -45,14 +43,6 @@ assistant text \"\"\"{word: string(max=5)}\"\"\"
 """
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    toy_model(vocabulary=320).save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "product.pasta"
@@ -60,10 +50,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def run(*words: object) -> Result:
-    result = CliRunner().invoke(build_app({"run"}), ["run", *map(str, words)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+run = partial(pasta, "run")
 
 
 def refused(code: int, *words: object) -> str:
@@ -114,13 +101,9 @@ def test_a_thought_is_printed_next_to_the_answer(model: Path, tmp_path: Path) ->
     found = json.loads(run(file, "--model", model, "--json").stdout)
     assert list(found["value"]) == ["a"] and isinstance(found["thinking"][0], str)
     saved = tmp_path / "plan.json"
-    saved.write_text(run_plan(file, "--format", "json"), encoding="utf-8")
+    saved.write_text(pasta("plan", file, "--format", "json").stdout, encoding="utf-8")
     again = json.loads(run(saved, "--model", model, "--json").stdout)
     assert (again["text"], again["thinking"]) == (found["text"], found["thinking"])
-
-
-def run_plan(*words: object) -> str:
-    return CliRunner().invoke(build_app({"plan"}), ["plan", *map(str, words)]).stdout
 
 
 def test_the_timeline_says_who_decoded_when(program: Path, model: Path) -> None:

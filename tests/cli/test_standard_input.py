@@ -6,17 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from pastalang.cli.app import build_app
+from tests.command import pasta
 
 PROGRAM = 'template t(title: text)\nuser """\n{title}\n"""\nassistant json { brand: verbatim(title) | null }\n'
 ROW = '{"title": "Sony TV", "value": {"brand": "Sony"}}\n'
 SCHEMA = '{"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}'
-
-
-def pasta(text: str, *words: object) -> Result:
-    return CliRunner().invoke(build_app({str(words[0])}), list(map(str, words)), input=text)
 
 
 @pytest.fixture
@@ -27,7 +22,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def test_every_file_that_is_read_may_be_the_standard_input(program: Path, tmp_path: Path) -> None:
-    saved = pasta("", "plan", program, "--format", "json", "-o", "-").stdout
+    saved = pasta("plan", program, "--format", "json", "-o", "-").stdout
     right = tmp_path / "right.jsonl"
     right.write_text(ROW, encoding="utf-8")
     for text, words in (
@@ -40,11 +35,11 @@ def test_every_file_that_is_read_may_be_the_standard_input(program: Path, tmp_pa
         (ROW, ("evaluate", right, "-", "--json")),
         (ROW, ("evaluate", "-", right, "--json")),
     ):
-        result = pasta(text, *words)
+        result = pasta(*words, input=text)
         assert result.exit_code == 0, (words, result.stderr)
         assert isinstance(json.loads(result.stdout), dict)
-    assert "size: integer" in pasta(SCHEMA, "import", "-").stdout
-    assert pasta(PROGRAM, "plan", "--diff", "-", program).stdout == "the plans are the same\n"
+    assert "size: integer" in pasta("import", "-", input=SCHEMA).stdout
+    assert pasta("plan", "--diff", "-", program, input=PROGRAM).stdout == "the plans are the same\n"
 
 
 @pytest.mark.parametrize(
@@ -68,5 +63,5 @@ def test_every_file_that_is_read_may_be_the_standard_input(program: Path, tmp_pa
 def test_what_is_wrong_with_the_standard_input_is_said(
     text: str, code: int, message: str, words: tuple[str, ...], program: Path
 ) -> None:
-    result = pasta(text, *(str(program) if word == "PROGRAM" else word for word in words))
+    result = pasta(*(str(program) if word == "PROGRAM" else word for word in words), input=text)
     assert (result.exit_code, result.stdout) == (code, "") and message in result.stderr, result.stderr

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from pastalang.cli.app import build_app
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.command import typed
+from tests.oracle.toy_models import save_toy
 
 PAGE = Path(__file__).parents[2] / "docs" / "threads.md"
 LIST = "Do this:\n- Eat a goulash at the market.\n- See the bridges at night.\n- Bathe in a warm bath.\nEnjoy it."
@@ -22,16 +19,14 @@ def commands() -> list[str]:
 
 
 def run(command: str) -> str:
-    name = shlex.split(command)[1]
-    result = CliRunner().invoke(build_app({name}), shlex.split(command)[1:])
+    result = typed(command.removeprefix("pasta "))
     assert result.exit_code == 0, (command, result.output)
     return result.stdout
 
 
 def test_the_commands_of_the_page_lead_from_texts_to_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    toy_model(vocabulary=320, positions=4096).save_pretrained("PATH")
-    byte_tokenizer().save_pretrained("PATH")
+    save_toy("PATH", positions=4096)
     source = PAGE.read_text(encoding="utf-8").partition("```pasta\n")[2].partition("```")[0]
     Path("trip.pasta").write_text(source.replace("max=400", "max=300"), encoding="utf-8")
     plain = [{"city": city, "value": text} for city, text in (("Buda", LIST), ("Pest", "One line."))]
@@ -53,6 +48,6 @@ def test_the_commands_of_the_page_lead_from_texts_to_measures(tmp_path: Path, mo
     Path("other.pasta").write_text(source.replace("auto(pasta, max=400)", "auto(apar, max=300)"), encoding="utf-8")
     Path("untagged.jsonl").write_text('{"city": "Pest", "value": "One line."}\n', encoding="utf-8")
     wrong = "evaluate threads --model trained --program other.pasta --data untagged.jsonl --device cpu"
-    refused = CliRunner().invoke(build_app({"evaluate"}), shlex.split(wrong))
+    refused = typed(wrong)
     assert refused.exit_code != 0 and "this program asks for auto(apar)" in refused.stderr
     run(f"pasta {wrong} --any-mode")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from typer.testing import CliRunner, Result
 
 from pastalang import Mode
-from pastalang.cli.app import build_app
-from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training import trainer
-from tests.oracle.toy_models import Family, toy_model
+from tests.command import pasta
+from tests.oracle.toy_models import Family, save_toy
+from tests.rows import write_rows
 from tests.tables import cases_of
 
 PROGRAM = 'template word(word: text)\nuser """{word}"""\nassistant json { kind: "a" | "b", name: string(max=6) }\n'
@@ -25,22 +25,14 @@ TWO = PROGRAM + PROGRAM.replace("template word", "template other")
 ROWS = [{"word": f"w{number}", "value": {"kind": "ab"[number % 2], "name": f"n{number}"}} for number in range(24)]
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(build_app({"train"}), ["train", *words])
-
-
-def write_rows(path: Path, rows: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+run = partial(pasta, "train")
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with windows, in half precision."""
     folder = tmp_path_factory.mktemp("model")
-    toy_model(Family.GEMMA3, window=16, positions=1024, dtype=torch.bfloat16).save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
+    return save_toy(folder, Family.GEMMA3, window=16, positions=1024, dtype=torch.bfloat16)
 
 
 @pytest.fixture

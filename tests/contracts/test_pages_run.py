@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import pastalang
 from examples.pages import Code, Command, SavedFile, Step, comparable, steps_of
-from pastalang.cli.app import build_app
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import uniform_model
-from tests.oracle.toy_models import toy_model
+from tests.command import pasta
+from tests.oracle.toy_models import save_toy
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -67,8 +66,7 @@ def test_every_step_of_a_page_prints_what_the_page_shows(page: Path, folder: Pat
     if page.name == "constraints-engines.md":
         pytest.importorskip("outlines")
     if page.name == LONG_PAGE:
-        toy_model(positions=1024).save_pretrained("toy")
-        byte_tokenizer().save_pretrained("toy")
+        save_toy("toy", positions=1024)
     left_out = [step for step in steps_of(page) if isinstance(step, Code) and "smollm2" in step.text and not SMOLLM2]
     for step in steps_of(page):
         if step in left_out:
@@ -103,8 +101,7 @@ def take(step: Step, place: str) -> None:
         case Command(arguments=arguments, output=output):
             for module in ("shop", "shop.models"):
                 sys.modules.pop(module, None)
-            result = CliRunner().invoke(build_app({arguments[0]}), list(arguments))
-            assert result.exception is None or isinstance(result.exception, SystemExit), place
+            result = pasta(*arguments)
             assert output is None or is_shown(output, result.stdout or result.stderr), (place, result.output)
 
 

@@ -15,8 +15,6 @@ from pastalang import FieldDone, FieldStarted, Mode, TextDelta, check_path
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.runtime.models import source
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
 
 PLAIN = Ink(is_coloured=False)
 
@@ -78,14 +76,6 @@ def test_the_listings_of_the_demo_hold_what_is_asked_of_them() -> None:
         assert [field.key for field in body.type.fields] == list(listing.values)
         assert all(value is None or value in listing.title for value in listing.values.values())
         assert len(listing.title) < 79
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    toy_model(vocabulary=320).save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
 
 
 def test_the_demo_runs_on_any_model(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,11 +15,11 @@ from typing import Any, Literal
 import httpx
 import pytest
 from pydantic import BaseModel
-from typer.testing import CliRunner, Result
 
 import pastalang
-from pastalang.cli.app import build_app
+from tests.command import typed
 from tests.hosts.stand_in import StandIn, faults, first_value, listening
+from tests.rows import read_rows, write_rows
 from tests.tables import cases_of
 
 TYPE = "notes_of_hosts:Note"
@@ -58,25 +58,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(tmp_path)
     Path("notes_of_hosts.py").write_text(MODULE, encoding="utf-8")
     Path("note.pasta").write_text(PROGRAM, encoding="utf-8")
-    written("rows.jsonl", ({"text": "x", "value": {"kind": kind}} for kind in ("fee", "item")))
-    written("inputs.jsonl", [{"text": "x"}, {"text": "y"}])
-    written("docs.jsonl", ({"id": number, "text": f"note {number}"} for number in range(40)))
+    write_rows("rows.jsonl", ({"text": "x", "value": {"kind": kind}} for kind in ("fee", "item")))
+    write_rows("inputs.jsonl", [{"text": "x"}, {"text": "y"}])
+    write_rows("docs.jsonl", ({"id": number, "text": f"note {number}"} for number in range(40)))
     return tmp_path
-
-
-def written(name: str, rows: Any) -> None:
-    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
-def pasta(line: str) -> Result:
-    words = line.split()
-    result = CliRunner().invoke(build_app({words[0]}), words)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def lines(name: str) -> list[Any]:
-    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
 
 
 # ── where a model is named ───────────────────────────────────────────────────────────────────────────────
@@ -90,15 +75,15 @@ def test_python_takes_an_address_for_a_model(address: str, monkeypatch: pytest.M
 
 
 def test_commands_take_an_address_for_a_model(address: str) -> None:
-    ran = pasta(f"run note.pasta -i text=x --model {address}")
+    ran = typed(f"run note.pasta -i text=x --model {address}")
     assert ran.exit_code == 0 and json.loads(ran.stdout) == {"kind": "fee"}
-    ran = pasta(f"run note.pasta --inputs inputs.jsonl --model {address}")
+    ran = typed(f"run note.pasta --inputs inputs.jsonl --model {address}")
     assert ran.exit_code == 0 and list(map(json.loads, ran.stdout.splitlines())) == [{"kind": "fee"}] * 2
-    tried = pasta(f"try note.pasta rows.jsonl --model {address} --json")
+    tried = typed(f"try note.pasta rows.jsonl --model {address} --json")
     assert json.loads(tried.stdout)["fields"][0]["parallel"] == 1
-    read = pasta(f"extract {TYPE} docs.jsonl -o out.jsonl --model {address}")
+    read = typed(f"extract {TYPE} docs.jsonl -o out.jsonl --model {address}")
     assert read.exit_code == 0 and "40 in out.jsonl: 40 ok" in read.stdout and "forward passes" not in read.stdout
-    assert {row["_meta"]["model"] for row in lines("out.jsonl")} == {address}
+    assert {row["_meta"]["model"] for row in read_rows("out.jsonl")} == {address}
 
 
 def test_a_key_comes_from_the_environment_or_from_the_call(
@@ -106,15 +91,15 @@ def test_a_key_comes_from_the_environment_or_from_the_call(
 ) -> None:
     host.key = "secret"
     run = f"run note.pasta -i text=x --model {address}"
-    refused = pasta(run)
+    refused = typed(run)
     assert refused.exit_code == 3 and "status 401: no such key; a key is given by PASTALANG_API_KEY" in refused.stderr
-    assert pasta(f"{run} --api-key secret").exit_code == 0
+    assert typed(f"{run} --api-key secret").exit_code == 0
     assert pastalang.connect(address, api_key="secret").extract(Note, "x").kind == "fee"
     monkeypatch.setenv("PASTALANG_API_KEY", "secret")
-    assert pasta(run).exit_code == 0
-    wrong = pasta(f"extract {TYPE} docs.jsonl -o out.jsonl --model {address} --api-key other")
+    assert typed(run).exit_code == 0
+    wrong = typed(f"extract {TYPE} docs.jsonl -o out.jsonl --model {address} --api-key other")
     assert wrong.exit_code == 3 and "is the key right?" in wrong.stderr and "other" not in wrong.stderr
-    assert pasta(f"extract {TYPE} docs.jsonl -o out.jsonl --model {address}").exit_code == 0
+    assert typed(f"extract {TYPE} docs.jsonl -o out.jsonl --model {address}").exit_code == 0
     assert "secret" not in Path("out.jsonl").read_text("utf-8") + Path("out.jsonl.run/manifest.json").read_text("utf-8")
 
 
@@ -124,7 +109,7 @@ def test_a_key_comes_from_the_environment_or_from_the_call(
 @pytest.mark.parametrize(("command", "message"), cases_of(Path(__file__).with_name("addresses.md")))
 def test_what_is_wrong_is_said_in_words_that_help(command: str, message: str, host: StandIn, address: str) -> None:
     host.kind = "openai" if "chats" in message else "vllm"
-    refused = pasta(command.replace("ADDRESS", address).replace("SERVER", address.partition("#")[0]))
+    refused = typed(command.replace("ADDRESS", address).replace("SERVER", address.partition("#")[0]))
     assert refused.exit_code in (1, 2, 3) and refused.stdout == ""
     assert message.replace("SERVER", address.partition("/v1")[0]) in " ".join(refused.stderr.split())
     assert not host.asked and not Path("out.jsonl.run").exists()
@@ -160,7 +145,7 @@ def test_what_is_no_server_of_models_is_said_so(answer: Any, message: str) -> No
 
 def test_a_run_on_a_server_that_fails_and_is_killed_has_each_row_once_in_the_end(host: StandIn, address: str) -> None:
     command = f"extract {TYPE} docs.jsonl --model {address} --chunk 3 --in-flight 4 --resume -o"
-    assert pasta(f"{command} whole.jsonl").exit_code == 0
+    assert typed(f"{command} whole.jsonl").exit_code == 0
     host.answer = lambda prompt, constraint: (time.sleep(0.02), first_value(prompt, constraint))[1]
     host.faults, journal = faults(0, 20), Path("out.jsonl.run/journal.jsonl")
     words = [sys.executable, "-m", "pastalang", *command.split(), "out.jsonl"]
@@ -168,12 +153,12 @@ def test_a_run_on_a_server_that_fails_and_is_killed_has_each_row_once_in_the_end
         while run.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") < 5):
             time.sleep(0.005)
         os.kill(run.pid, signal.SIGKILL)
-    assert run.returncode == -signal.SIGKILL and len(lines(str(journal))) < 13
+    assert run.returncode == -signal.SIGKILL and len(read_rows(str(journal))) < 13
     host.faults = faults(1, 20)
-    again = pasta(f"{command} out.jsonl")
+    again = typed(f"{command} out.jsonl")
     assert again.exit_code == 0 and "rows of an earlier run" in again.stdout
-    rows = [{**row, "_meta": row["_meta"]["model"]} for row in lines("out.jsonl")]
-    assert rows == [{**row, "_meta": row["_meta"]["model"]} for row in lines("whole.jsonl")]
+    rows = [{**row, "_meta": row["_meta"]["model"]} for row in read_rows("out.jsonl")]
+    assert rows == [{**row, "_meta": row["_meta"]["model"]} for row in read_rows("whole.jsonl")]
     assert [row["id"] for row in rows] == list(range(40))
 
 
@@ -184,14 +169,14 @@ def test_a_run_whose_server_is_lost_ends_and_goes_on_when_it_is_back(
     command = f"extract {TYPE} docs.jsonl -o out.jsonl --model {address} --chunk 4 --in-flight 2 --resume"
     down = httpx.Response(503, json={"message": "no engine is running"})
     host.faults = iter([*[None] * 30, *[down] * 1000])
-    lost = pasta(command)
+    lost = typed(command)
     assert lost.exit_code == 3 and "failed 2 times: status 503: no engine is running" in lost.stderr
     assert "rows are safe in out.jsonl.run; to go on, call the same command with --resume" in lost.stderr
-    safe = sum(line["rows"] for line in lines("out.jsonl.run/journal.jsonl"))
+    safe = sum(line["rows"] for line in read_rows("out.jsonl.run/journal.jsonl"))
     assert 8 <= safe <= 15
     host.faults = iter(())
-    again = pasta(command)
+    again = typed(command)
     assert again.exit_code == 0 and f"after {safe} rows of an earlier run" in again.stdout
-    assert [(row["id"], row["_status"]) for row in lines("out.jsonl")] == [(number, "ok") for number in range(40)]
-    other = pasta(command.replace("#m", "#n"))
+    assert [(row["id"], row["_status"]) for row in read_rows("out.jsonl")] == [(number, "ok") for number in range(40)]
+    other = typed(command.replace("#m", "#n"))
     assert other.exit_code == 3 and "has no model `n`; it has `m`" in other.stderr

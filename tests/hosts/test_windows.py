@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 import pastalang
 from pastalang.testing.byte_tokenizer import byte_tokenizer
+from tests.command import typed
 from tests.hosts.stand_in import TEMPLATE, StandIn, listening
-from tests.hosts.test_address import pasta
 
 Quote = Annotated[str, pastalang.Verbatim("text"), pastalang.Tokens(12)]
 TEXT = "Ada takes aspirin.\n\nAda takes ibuprofen and aspirin.\n\nNothing is said here.\n\n"
@@ -68,7 +68,7 @@ def test_commands_read_windows_on_a_server(tmp_path: Path, monkeypatch: pytest.M
     )
     Path("notes.txt").write_text(TEXT, "utf-8")
     with listening(StandIn(answer=reading)) as address:
-        done = pasta(f"extract chart.pasta notes.txt -o out.jsonl --model {address}#m --window 18 --overlap 0")
+        done = typed(f"extract chart.pasta notes.txt -o out.jsonl --model {address}#m --window 18 --overlap 0")
     assert done.exit_code == 0, done.stderr
     row = json.loads(Path("out.jsonl").read_text("utf-8"))
     assert row["value"]["drugs"] == ["aspirin", "ibuprofen", "aspirin"]

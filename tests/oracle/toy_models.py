@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import AutoConfig
+
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 
 DEVICE = torch.device(os.environ.get("PASTALANG_TEST_DEVICE", "cpu"))
 
@@ -60,6 +63,13 @@ def toy_model(
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     _randomise(model, seed=seed, spread=spread)
     return model.to(DEVICE, dtype).eval()
+
+
+def save_toy(folder: str | Path, family: Family = Family.LLAMA, **sizes: Any) -> Path:
+    """A folder of a random model, with a tokenizer of bytes."""
+    toy_model(family, **sizes).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return Path(folder)
 
 
 def _windows(family: Family, window: int | None, layers: int) -> dict[str, Any]:

@@ -6,22 +6,19 @@ import re
 import signal
 import socket
 import subprocess
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from benchmarks.serve_load import pasta_serve
 from pastalang import Engine
-from pastalang.cli.app import build_app
 from pastalang.serve.server import listener
+from tests.command import pasta
 
-
-def invoke(*given: str) -> Any:
-    return CliRunner().invoke(build_app({"serve"}), ["serve", "pasta-mini", *given])
+invoke = partial(pasta, "serve", "pasta-mini")
 
 
 @pytest.fixture

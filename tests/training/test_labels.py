@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
-from typer.testing import CliRunner, Result
 
 import pastalang
 from pastalang import Engine
 from pastalang.bulk.run import RunRefused
-from pastalang.cli.app import build_app
 from pastalang.plan.branches import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
@@ -23,7 +22,8 @@ from pastalang.training.data import read_checked
 from pastalang.training.errors import Interrupted
 from pastalang.training.labels import FunctionTeacher, Label, LabelJob, ModelTeacher, label_file, label_rows
 from pastalang.training.recording import planner
-from tests.oracle.toy_models import toy_model
+from tests.command import pasta
+from tests.oracle.toy_models import save_toy
 
 SOURCE = 'template t(word: text)\nuser """{word}"""\nassistant json { kind: "a" | "b", size: number | null }\n'
 PROGRAM = pastalang.compile(SOURCE)
@@ -150,8 +150,7 @@ def test_a_model_teaches_what_it_writes_from_left_to_right() -> None:
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(build_app({"label"}), ["label", *words])
+run = partial(pasta, "label")
 
 
 @pytest.fixture
@@ -174,8 +173,7 @@ def test_the_command_labels_with_a_function_and_with_a_model(place: Path) -> Non
         "word": "three", "value": {"kind": "a", "size": 5},
     }  # fmt: skip
 
-    toy_model(positions=1024).save_pretrained(place / "model")
-    byte_tokenizer().save_pretrained(place / "model")
+    save_toy(place / "model", positions=1024)
     words = ("p.pasta", "rows.csv", "-o", "own.jsonl", "--model", "model", "--map", "word=name", "--device", "cpu")
     nothing = run(*words, "--min-confidence", "0.999")
     assert nothing.exit_code == 1 and "no row was kept: rows.csv:2: " in nothing.stderr

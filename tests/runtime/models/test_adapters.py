@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
 import pastalang
 from pastalang import Engine, LoadError, Mode, WrongMode
-from pastalang.cli.app import build_app
 from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.adapters import Adapter, merge_adapter, read_adapter, sample_of, write_adapter
 from pastalang.runtime.models.choice import revision_of
 from pastalang.runtime.models.source import adapter_folder
 from pastalang.runtime.models.training_note import TrainingNote, read_note
 from pastalang.testing.byte_tokenizer import byte_tokenizer
+from tests.command import pasta
 from tests.oracle.toy_models import toy_model
 
 ADAPTED = ("self_attn.q_proj", "self_attn.v_proj", "mlp.down_proj")
@@ -237,8 +236,7 @@ def test_the_command_line_names_adapters(shipped: Path, tmp_path: Path, monkeypa
     )
 
     def run(*words: str) -> Any:
-        given = ["run", str(tmp_path / "p.pasta"), "-i", "title=x", "--model", "pasta-mini", *words]
-        return CliRunner().invoke(build_app({"run"}), given)
+        return pasta("run", tmp_path / "p.pasta", "-i", "title=x", "--model", "pasta-mini", *words)
 
     assert run("--adapter", "none").stdout == run().stdout != run("--adapter", "extract").stdout
     wrong = run("--adapter", "other")
