@@ -5,11 +5,23 @@ Callers find these and all others in `pastalang.errors`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pastalang.diagnostics.diagnostic import Diagnostic
 
 
 class PastaError(Exception):
-    """The base of all exceptions that PastaLang raises on purpose."""
+    """The base of all exceptions that PastaLang raises on purpose. It may cross to another process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[PastaError], arguments: tuple[Any, ...], state: dict[str, Any]) -> PastaError:
+    """Without its constructor, which has arguments of its own: a worker whose exception cannot be read seems dead."""
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error
 
 
 class ProgramError(PastaError):

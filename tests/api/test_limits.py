@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import re
 import warnings
 from typing import Annotated, Any, Literal
@@ -65,7 +66,8 @@ def test_a_cut_value_becomes_an_error_with_the_result() -> None:
     with pytest.raises(pastalang.Truncated, match=r"cut at its limit: name \(4 tokens\), kind \(5 tokens\)") as raised:
         uniform().run(CUT, on_truncated="raise")
     assert (raised.value.code, raised.value.field) == ("truncated", "name")
-    assert raised.value.result.value["size"] == 1
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert again.result.value["size"] == 1 and str(again) == str(raised.value)
 
 
 def test_a_cut_value_becomes_null_where_its_type_has_one() -> None:
@@ -137,8 +139,9 @@ def test_a_word_that_is_not_one_of_the_three_is_refused() -> None:
         uniform(on_truncated=wrong)
     with pytest.raises(pastalang.ProgramError, match="`on_truncated` must be one of"):
         json_program('  name: string(max=4) with (on_truncated="nul")')
-    with pytest.raises(pastalang.ProgramError, match="a string cannot become null"):
+    with pytest.raises(pastalang.ProgramError, match="a string cannot become null") as raised:
         json_program('  name: string(max=4) with (on_truncated="null")')
+    assert pickle.loads(pickle.dumps(raised.value)).diagnostics == raised.value.diagnostics
 
 
 def test_what_does_not_fit_into_the_positions_is_told_with_what_to_shorten() -> None:
