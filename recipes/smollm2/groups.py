@@ -74,7 +74,7 @@ def group_of(rows: Sequence[TrainingRow], vocabulary: int) -> Group:
     tokens, positions, labels = (_joined([getattr(row, name) for row in rows], prompt) for name in names)
     by_row = [sorted(row.taught, key=lambda one: one.place) for row in rows]
     taught = [one for row in by_row for one in row]
-    weights = [weight for row in by_row for weight in _weights(row)]
+    weights = [weight for row in by_row for weight in weights_of(row)]
     origins = (", ".join(row.origin for row in rows),)
     return Group(
         tokens, positions, labels, None, origins, None, parts, _allowed(taught, vocabulary), torch.tensor(weights),
@@ -109,7 +109,7 @@ def _allowed(taught: Sequence[TaughtToken], vocabulary: int) -> Tensor:
     return torch.from_numpy(np.unpackbits(bits, axis=1, bitorder="little")[:, :vocabulary].astype(np.bool_))
 
 
-def _weights(taught: Sequence[TaughtToken]) -> list[float]:
+def weights_of(taught: Sequence[TaughtToken]) -> list[float]:
     """By place. The tokens of a value are fed in their order."""
     places: dict[object, list[int]] = {}
     for number, one in enumerate(taught):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from random import Random
 from typing import Any, Final
 
 from pastalang.compiler import compile
+from pastalang.errors import PastaError
 from pastalang.plan.branches import Mode
 from pastalang.program import types as t
+from pastalang.program.program import Program
 from pastalang.training.errors import BadRow
 from pastalang.training.recording import Lesson, Recorder, TrainingRow, planner
 from pastalang.values.conversion import Converted
@@ -20,9 +23,11 @@ from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.documents import TEXT, draw_form, lessons_about, with_examples
 from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.real_listings import Mixer
+from recipes.smollm2.written import Record, lessons_of, read_written
 
 SHARES: Final = {Mode.STRICT: 0.6, Mode.SEQUENTIAL: 0.2, Mode.LOCKSTEP: 0.2}
-_TITLES: Final = 0.25  # of the groups
+_TITLES: Final = 0.12  # of the groups
+_WRITTEN: Final = 0.23
 _DOCUMENTS, _LISTINGS = 5, 6  # of a group, if they fit
 _SHORT_PROGRAMS: Final = 0.2  # of those with few fields are kept: many fields share the cost of a document
 _MANY_FIELDS: Final = 5
@@ -49,7 +54,9 @@ class DrawGroup:
     def _rows(self, random: Random) -> list[TrainingRow]:
         [mode] = random.choices(tuple(SHARES), weights=tuple(SHARES.values()))
         shown = random.choice(_EXAMPLES) if random.random() < _SHOWN else 0
-        lessons = self._titles(random, shown) if random.random() < _TITLES else _documents(random, shown)
+        lessons: Sequence[Lesson] = ()
+        with suppress(PastaError):  # an example whose value is no whole words of its text
+            lessons = self._lessons(random, shown)
         longest = self._longest if shown else _LONGEST_ROW
         rows: list[TrainingRow] = []
         for lesson in lessons:
@@ -58,6 +65,14 @@ class DrawGroup:
                 if len(row) <= longest and _fits([*rows, row], self._longest):
                     rows.append(row)
         return rows
+
+    def _lessons(self, random: Random, shown: int) -> Sequence[Lesson]:
+        kind = random.random()
+        if kind < _TITLES:
+            return self._titles(random, shown)
+        if kind < _TITLES + _WRITTEN:
+            return lessons_of(random.choice(_taught()), random, shown=min(shown, 1))
+        return _documents(random, shown)
 
     def _titles(self, random: Random, shown: int) -> list[Lesson]:
         """Titles with attributes that all of them may have. One that a title does not state is null."""
@@ -74,6 +89,11 @@ class DrawGroup:
         return lessons_of_titles(group[shown:], names, random, examples=group[:shown])
 
 
+@cache
+def _taught() -> tuple[Record, ...]:
+    return tuple(record for record in read_written() if not record.is_held_out)
+
+
 def lessons_of_titles(
     group: Sequence[Listing], names: Sequence[str], random: Random, examples: Sequence[Listing] = ()
 ) -> list[Lesson]:
@@ -87,6 +107,15 @@ def lessons_of_titles(
         Lesson(plan, {TEXT: one.title}, answer, one.title, one.category)
         for one, answer in zip(group, answers[len(examples) :], strict=True)
     ]
+
+
+def program_of_titles(names: Sequence[str], examples: Sequence[Listing]) -> Program:
+    """It asks for these attributes, as texts or null, and shows the examples with their answers."""
+    shape = t.Object(tuple(t.Field(name, t.Union((t.String(), t.Null()))) for name in names))
+    shown: list[tuple[str, JsonValue]] = [
+        (one.title, {name: one.values.get(name) for name in names}) for one in examples
+    ]
+    return compile(program_source(Converted(shape, {}), name="listing", examples=shown))
 
 
 def _documents(random: Random, shown: int) -> list[Lesson]:

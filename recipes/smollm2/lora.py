@@ -40,6 +40,11 @@ def fresh_adapter(model: Any, *, rank: int, first_layer: int, seed: int) -> Adap
     return Adapter(pairs, _ALPHA * rank, sample=sample_of(model, pairs))
 
 
+def widened(begun: Adapter, fresh: Adapter) -> Adapter:
+    """The adapter that was begun, and the pairs of the fresh one where it has none. Both have the same rank."""
+    return Adapter({**fresh.pairs, **begun.pairs}, begun.alpha, begun.by_root, fresh.sample)
+
+
 def adapt(model: Any, adapter: Adapter, dtype: torch.dtype = torch.float32) -> None:
     """Puts the pairs beside their matrices, which become of `dtype`. Nothing else of the model is trained."""
     model.requires_grad_(False)

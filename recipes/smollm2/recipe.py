@@ -28,7 +28,8 @@ from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.run_log import RunLog
 from recipes.smollm2.groups import Group, group_loss, group_of
 from recipes.smollm2.lessons import DrawGroup
-from recipes.smollm2.lora import adapt, adapter_of, fresh_adapter
+from recipes.smollm2.lora import adapt, adapter_of, fresh_adapter, widened
+from recipes.smollm2.stream import Stream, lines_loss
 
 RUNS: Final = "runs.json"  # beside an adapter: what made it, the runs that it goes on from among them
 
@@ -47,7 +48,10 @@ class Sizes:
     save_every: int = 25  # steps
     rank: int = 16
     first_layer: int = 8
+    wider: int = 0  # 1: an adapter that it goes on from gets fresh pairs in the layers from `first_layer` on, too
     seed: int = 0
+    recorders: int = 0  # processes that record groups; those of a step are then one batch, as suits a GPU
+    repeats: int = 1  # of each batch that they record
     precision: str = ""  # float32, or mixed: products in bfloat16; empty: mixed where the processor has kernels for it
 
 
@@ -77,14 +81,24 @@ def make_adapter(
     log = RunLog(out / "training", report)
     place = place_of(model)
     weights = load_weights(place, device=default_device(), dtype=torch.float32)
-    adapter = begun or fresh_adapter(weights, rank=sizes.rank, first_layer=sizes.first_layer, seed=sizes.seed)
+    adapter = fresh_adapter(weights, rank=sizes.rank, first_layer=sizes.first_layer, seed=sizes.seed)
+    if begun is not None:
+        adapter = widened(begun, adapter) if sizes.wider else begun
     sizes = replace(sizes, precision=sizes.precision or usual_precision(None).value)
     adapt(weights, adapter, torch.float32 if sizes.precision == Precision.FLOAT32 else torch.bfloat16)
     trained = sum(one.numel() for one in weights.parameters() if one.requires_grad)
     log(f"{trained / 1e6:.2f} million weights are trained")
-    draw = DrawGroup(load_tokenizer(place), titles, longest=sizes.longest)
+    vocabulary = int(weights.config.vocab_size)
+    batches: Groups | Stream
+    if sizes.recorders:
+        batches = Stream(
+            model, titles, longest=sizes.longest, groups=sizes.groups, seed=sizes.seed, processes=sizes.recorders,
+            repeats=sizes.repeats,
+        )  # fmt: skip
+    else:
+        batches = Groups(DrawGroup(load_tokenizer(place), titles, longest=sizes.longest), vocabulary, sizes.seed)
     identity = {"sizes": str(asdict(replace(sizes, save_every=0))), "start": _name_of(start)}
-    cost = _train(weights, draw, out / "training", sizes, log, identity)
+    cost = _train(weights, batches, out / "training", sizes, log, identity)
     write_adapter(out, adapter_of(weights, adapter), base=name_on_hub(model))
     run = {"command": command, "hours": round(log.hours, 2), **cost, "sizes": asdict(sizes)}
     (out / RUNS).write_text(json.dumps([*_runs_of(start), run], indent=2) + "\n", encoding="utf-8")
@@ -93,28 +107,29 @@ def make_adapter(
 
 
 def _train(
-    model: Any, draw: DrawGroup, folder: Path, sizes: Sizes, log: RunLog, identity: dict[str, str]
+    model: Any, batches: Groups | Stream, folder: Path, sizes: Sizes, log: RunLog, identity: dict[str, str]
 ) -> dict[str, int]:
     """What was fed, in all: of a run that was resumed, too."""
     settings = Settings(
         steps=sizes.steps, learning_rate=sizes.learning_rate, final_share=sizes.final_share, decay=Decay.LINEAR,
-        warmup_steps=min(sizes.warmup, sizes.steps), weight_decay=0.0, accumulation=sizes.groups,
-        average=sizes.average, save_every=sizes.save_every, seed=sizes.seed, precision=Precision(sizes.precision),
+        warmup_steps=min(sizes.warmup, sizes.steps), weight_decay=0.0, average=sizes.average,
+        accumulation=1 if sizes.recorders else sizes.groups, save_every=sizes.save_every, seed=sizes.seed,
+        precision=Precision(sizes.precision),
     )  # fmt: skip
-    groups = Groups(draw, int(model.config.vocab_size), sizes.seed)
+    loss = lines_loss if sizes.recorders else group_loss
     fed = folder / "fed.json"
     cost = json.loads(fed.read_text()) if fed.exists() else {"documents": 0, "tokens": 0}
 
     def on_step(step: Step) -> None:
         cost["tokens"] += step.tokens
-        cost["documents"] += groups.documents
-        groups.documents = 0
+        cost["documents"] += batches.documents
+        batches.documents = 0
         fed.write_text(json.dumps(cost))
         log(f"step {step.number}/{step.steps}  loss {step.loss:.4f}  rate {step.rate:.1e}  {cost['tokens']:,} tokens")
 
-    train(
-        model, groups, settings, folder / "extraction", identity=identity, loss=group_loss, report=log, on_step=on_step
-    )
+    train(model, batches, settings, folder / "extraction", identity=identity, loss=loss, report=log, on_step=on_step)
+    if isinstance(batches, Stream):
+        batches.close()
     return cost
 
 

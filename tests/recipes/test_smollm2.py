@@ -32,8 +32,9 @@ from recipes.smollm2 import __main__ as command
 from recipes.smollm2 import mean, scores
 from recipes.smollm2.groups import group_loss, group_of
 from recipes.smollm2.lessons import DrawGroup, lessons_of_titles
-from recipes.smollm2.lora import adapt, adapter_of, fresh_adapter
+from recipes.smollm2.lora import adapt, adapter_of, fresh_adapter, widened
 from recipes.smollm2.recipe import RUNS, Sizes, make_adapter
+from recipes.smollm2.stream import lines_loss, lines_of
 from tests.oracle.toy_models import toy_model
 from tests.recipes.test_recipe import oa_mine
 
@@ -79,6 +80,11 @@ def test_a_group_costs_what_its_rows_cost_with_a_mask_of_all_pairs(groups: list[
             assert torch.allclose(group_loss(model, group), expected, rtol=1e-4)
         several += len(rows) > 1
     assert several, "groups share prompts"
+    lines, alone = lines_of(groups, len(TOKENIZER)), [group_of(rows, len(TOKENIZER)) for rows in groups]
+    with torch.no_grad():
+        costs = [(group_loss(model, one), one.weights.sum()) for one in alone if one.weights is not None]
+        mean = sum(cost * count for cost, count in costs) / sum(count for _, count in costs)
+        assert torch.allclose(lines_loss(model, lines), mean, rtol=1e-4) and len(lines.tokens) == len(groups)
     assert {row.mode for rows in groups for row in rows} > {Mode.STRICT}
 
 
@@ -94,6 +100,8 @@ def test_only_the_pairs_learn_and_what_they_learnt_is_what_is_merged(groups: lis
     model, bare = small_model(), small_model()
     start = fresh_adapter(model, rank=2, first_layer=1, seed=0)
     assert all(name.startswith("model.layers.1.") for name in start.pairs) and len(start.pairs) == 7
+    wide = widened(start, fresh_adapter(model, rank=2, first_layer=0, seed=1))
+    assert len(wide.pairs) == 14 and all(wide.pairs[name] is pair for name, pair in start.pairs.items())
     adapt(model, start)
     group = group_of(groups[0], len(TOKENIZER))
     before = group_loss(model, group)
@@ -203,13 +211,13 @@ def test_the_mean_of_two_adapters_lies_between_them(tmp_path: Path, monkeypatch:
 
 def test_the_command_makes_an_adapter(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["--oa-mine", str(oa_mine(tmp_path / "train.jsonl")), "--model", base, "--out", str(tmp_path / "extract")]
-    small = ["--steps", "1", "--rank", "1", "--longest", "900"]
+    small = ["--steps", "1", "--rank", "1", "--longest", "900", "--groups", "2", "--recorders", "1"]
     monkeypatch.setattr(sys, "argv", ["smollm2", *words, *small, "--first-layer", "1"])
     assert command.main() == 0
     [run] = json.loads((tmp_path / "extract" / RUNS).read_text())
     assert run["command"] == (
-        f"python -m recipes.smollm2 --oa-mine train.jsonl --model {base} --steps 1 --longest 900 --rank 1 "
-        "--first-layer 1 --out extract"
+        f"python -m recipes.smollm2 --oa-mine train.jsonl --model {base} --steps 1 --groups 2 --longest 900 "
+        "--rank 1 --first-layer 1 --recorders 1 --out extract"
     )
     monkeypatch.setattr(sys, "argv", ["smollm2", *words, "--start", str(tmp_path)])
     assert command.main() == 1
