@@ -83,14 +83,6 @@ def test_explain(pasta: Pasta) -> None:
     assert "dependency-cycle" in pasta("explain").out and pasta("explain", "no-such-code").code == 2
 
 
-def test_fmt(pasta: Pasta) -> None:
-    Path("wide.pasta").write_text("template t()\nassistant json {a:boolean}", encoding="utf-8")
-    assert pasta("fmt", "--check", "wide.pasta").code == 1 and "+" in pasta("fmt", "--diff", "wide.pasta").out
-    assert pasta("fmt", "wide.pasta").code == 0
-    assert Path("wide.pasta").read_text("utf-8") == "template t()\n\nassistant json {\n  a: boolean\n}\n"
-    assert pasta("fmt", "--check", "wide.pasta").code == 0 and pasta("fmt", "wrong.pasta").code in (0, 1)
-
-
 def test_plan_in_every_format(pasta: Pasta) -> None:
     assert "2 values" in pasta("plan", "coffee.pasta").out
     assert pasta("plan", "coffee.pasta", "--format", "svg").out.startswith("<svg")
@@ -191,21 +183,6 @@ def test_bad_rows_have_an_error_and_end_nothing(pasta: Pasta) -> None:
     assert ended.code == 1
 
 
-@pytest.mark.usefixtures("loaded")
-def test_report_writes_a_page(pasta: Pasta) -> None:
-    pasta("extract", "shop_of_api_tests:Coffee", "titles.jsonl", "-o", "out.jsonl")
-    assert pasta("report", "out.jsonl", "titles.jsonl").code == 0
-    [page] = Path().glob("out*.html")
-    assert page.read_text("utf-8").startswith("<!doctype html>")
-
-
 def test_models_names_the_default(pasta: Pasta) -> None:
     [mini, *_] = [one for one in pasta("models", "--json").json["models"] if one["is_default"]]
     assert mini["name"] == "pasta-mini"
-
-
-def test_evaluate_compares_two_files(pasta: Pasta) -> None:
-    Path("right.jsonl").write_text('{"value": {"a": 1, "b": 2}}\n', encoding="utf-8")
-    Path("given.jsonl").write_text('{"value": {"a": 1, "b": 3}}\n', encoding="utf-8")
-    ended = pasta("evaluate", "right.jsonl", "given.jsonl", "--json")
-    assert ended.code == 0 and ended.json["reported"]["f1"] == 50.0

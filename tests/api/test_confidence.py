@@ -59,14 +59,6 @@ def test_what_a_type_ruled_out_is_told_on_demand() -> None:
     assert masked is not None and masked[0] > 0.99
 
 
-def test_the_options_of_a_choice_have_their_probabilities() -> None:
-    program = json_program('  a: "red" | "green" | "grey"')
-    options = hashing(5).run(program, details=True).field("a").options
-    assert options is not None and sorted(name for name, _ in options) == ['"green"', '"grey"', '"red"']
-    chances = [chance for _, chance in options]
-    assert chances == sorted(chances, reverse=True) and sum(chances) == pytest.approx(1)
-
-
 def test_the_likeliest_option_is_not_always_the_one_that_was_written() -> None:
     program = json_program('  a: "red" | "green" | "grey" | "black"')
     found = [hashing(5).run(program, details=True, seed=seed, sampling=WARM).field("a") for seed in range(12)]

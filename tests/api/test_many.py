@@ -41,17 +41,6 @@ def test_an_unordered_map_has_the_numbers_of_the_inputs(alone: list[str]) -> Non
     assert isinstance(pairs[len(TITLES)], pastalang.BadInputs)
 
 
-def test_a_small_memory_gives_the_same_answers(alone: list[str]) -> None:
-    engine = hashing(cells=90, prefix_cells=0)
-    assert [one.text for one in engine.batch(PRODUCT, TITLES, **WARMLY)] == alone  # type: ignore[union-attr]
-
-
-def test_one_bad_request_does_not_harm_the_others() -> None:
-    good, bad, last = hashing().batch(PRODUCT, [{"title": "a"}, {"titel": 3}, {"title": "b"}], on_truncated="keep")
-    assert isinstance(good, pastalang.Result) and isinstance(last, pastalang.Result)
-    assert isinstance(bad, pastalang.BadInputs) and "did you mean `title`" in str(bad)
-
-
 def test_an_error_is_yielded_in_its_place_or_raised() -> None:
     inputs = [TITLES[1], {"titel": 3}, TITLES[2]]
     first, wrong, last = hashing().map(PRODUCT, inputs, return_errors=True, **WARMLY)
@@ -138,15 +127,6 @@ def test_a_field_that_is_cut_is_warned_of_once() -> None:
         assert [one.category for one in found] == [pastalang.TruncationWarning]
 
 
-def test_concurrent_runs_of_asyncio_give_what_each_gives_alone(alone: list[str]) -> None:
-    engine = hashing()
-
-    async def all_of_them() -> list[str]:
-        return [one.text for one in await asyncio.gather(*(engine.arun(PRODUCT, one, **WARMLY) for one in TITLES))]
-
-    assert asyncio.run(all_of_them()) == alone
-
-
 def test_an_asynchronous_map_takes_inputs_that_come_late(alone: list[str]) -> None:
     async def slow() -> AsyncIterator[dict[str, str]]:
         for one in TITLES:
@@ -199,14 +179,6 @@ def test_an_empty_stack_is_refused_or_empty() -> None:
         assert hashing().run(STACK, title=[], **WARMLY).value == []
     except pastalang.BadInputs as problem:
         assert "title" in str(problem)
-
-
-def test_what_is_shared_is_fed_once() -> None:
-    program = json_program("  a: boolean", inputs="title: text", says="A long instruction that all share. {title}.")
-    engine = hashing()
-    first, second = (engine.run(program, title=title) for title in ("one", "two"))
-    assert first.usage.reused_tokens == 0 and second.usage.reused_tokens > 30
-    assert second.text == hashing(prefix_cells=0).run(program, title="two").text
 
 
 class Screen(io.StringIO):

@@ -70,6 +70,7 @@ def test_the_value_is_of_the_type_whatever_the_type_is(wanted: Any) -> None:
     assert TypeAdapter(wanted).validate_python(value, strict=True) == value
     found = hashing().extract(wanted, "Two fees.", details=True, on_truncated="keep")
     assert found.value == value and found.fields == found.result.fields
+    assert found.confidence == min((field.confidence for field in found.fields), default=1)
     assert asyncio.run(hashing().aextract(wanted, "Two fees.", on_truncated="keep")) == value
 
 
@@ -90,13 +91,6 @@ def test_the_model_reads_the_fields_with_their_descriptions() -> None:
     told = prompt(Product)
     assert "A product of the shop." in told and "Brand: string | null  // the maker" in told
     assert 'tags: ["new" | "used"]' in told and "Now!" in told
-
-
-def test_instructions_examples_and_context_are_read() -> None:
-    assert "Read the text and fill in the record." in prompt()
-    assert "Do it." in prompt(instructions="Do it.") and "Read the text" not in prompt(instructions="Do it.")
-    assert "Context:\n\n{a}\n\nb\n\nText:\n\nNow!" in prompt(context=["{a}", "b"])
-    assert '"urgent": true' in prompt(examples=[("Quick!", Note(urgent=True))])
 
 
 @pytest.mark.parametrize("example", [("x", {"urgent": "perhaps"}), ("x",), "x", (3, Note(urgent=True))])
@@ -172,29 +166,6 @@ def test_a_validator_may_change_a_value() -> None:
 
     found = writing({'"word": ': '"hi"'}).extract(Upper, "x", details=True)
     assert found.value.word == "HI" and found.field("word").text == '"hi"'
-
-
-CALLS: list[tuple[Any, type[Exception], str]] = [
-    (lambda engine: engine.extract("x", Note), TypeError, "the type comes first: `extract(Note, text)`"),
-    (lambda engine: engine.extract(Note(urgent=True), "x"), TypeError, "takes a class, not an instance"),
-    (lambda engine: engine.extract(Note, ["x"]), TypeError, "`extract_many(Note, texts)`"),
-    (lambda engine: engine.extract(Note, b"x"), TypeError, 'decode it first: `text.decode("utf-8")`'),
-    (lambda engine: engine.extract(Note, "x", temperature=0.7), TypeError, "Sampling(temperature=0.7)"),
-    (lambda engine: engine.extract(Note, "x", prompt="Do"), TypeError, "write `instructions='Do'`"),
-    (lambda engine: engine.extract(Note, "x", instrutions="Do"), TypeError, "did you mean `instructions`"),
-    (lambda engine: engine.extract(Note, "x", model="y"), TypeError, "an engine has its model already"),
-    (lambda engine: engine.extract(Note, "x", keep_invalid=True), pastalang.BadInputs, "add `details=True`"),
-    (lambda _: pastalang.extract(Note, "x", model=Note), pastalang.BadInputs, "`model` is the language model"),
-    (lambda _: pastalang.extract("a.pasta", "x"), TypeError, "`engine.run('a.pasta', text=...)`"),
-    (lambda _: pastalang.from_model("Note"), TypeError, "as a class"),
-    (lambda _: pastalang.model_of("x"), TypeError, "made of a Program"),
-]
-
-
-@pytest.mark.parametrize(("call", "error", "said"), CALLS, ids=[said for _, _, said in CALLS])
-def test_a_call_that_guesses_wrong_is_told_the_right_one(call: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=re.escape(said)):
-        call(uniform())
 
 
 def test_an_extraction_knows_what_it_rests_on() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, field_validator, model_validator
 
 import pastalang
 from tests.api.engines import WARM, hashing, json_program, uniform
@@ -90,28 +90,6 @@ def test_a_rule_over_several_fields_decodes_those_that_it_reads() -> None:
     assert repaired
 
 
-def test_an_item_of_a_list_is_decoded_again_alone() -> None:
-    class Line(BaseModel):
-        what: Literal["x", "y"]
-        count: int
-
-        @field_validator("count")
-        @classmethod
-        def judge(cls, count: int) -> int:
-            if count > 4:
-                raise ValueError("too many")
-            return count
-
-    class Bill(BaseModel):
-        lines: list[Line]
-
-    program = json_program('  lines: [{ what: "x" | "y", count: integer(0..9) }](3..3)')
-    for seed in range(4):
-        found = hashing(seed).run(program, model=Bill, repair=20, seed=seed, **WARMLY)
-        assert all(line.count <= 4 for line in found.value.lines)
-        assert {field.path for field in found.fields if field.attempts > 1} <= {"lines[].count"}
-
-
 def test_the_model_reads_why_a_value_was_rejected() -> None:
     events = list(uniform().stream(FIELDS, model=Never, repair=1, on_truncated="keep"))
     again = [event for event in events if isinstance(event, pastalang.FieldAgain)]
@@ -119,44 +97,6 @@ def test_the_model_reads_why_a_value_was_rejected() -> None:
     with pytest.raises(pastalang.Invalid) as raised:
         uniform().run(FIELDS, model=Never, repair=1, on_truncated="keep")
     assert any("// not accepted: nothing is right" in one.text for one in raised.value.result.trace.fed)
-
-
-def test_the_same_seed_gives_the_same_attempts_in_any_batch() -> None:
-    alone = hashing(1).run(FIELDS, model=Even, repair=20, seed=4, **WARMLY)
-    first, second = hashing(1).batch(FIELDS, [{}, {}], model=Even, repair=20, seed=4, **WARMLY)
-    for found in (first, second):
-        assert isinstance(found, pastalang.Result)
-        assert found.text == alone.text and found.usage.attempts == alone.usage.attempts
-
-
-def test_each_of_stacked_documents_is_judged_alone() -> None:
-    program = json_program("  a: integer(0..9)", inputs="each t: text", says="{t}.")
-
-    class Small(BaseModel):
-        a: Annotated[int, "small"]
-
-        @field_validator("a")
-        @classmethod
-        def judge(cls, a: int) -> int:
-            if a > 5:
-                raise ValueError("too large")
-            return a
-
-    found = hashing(3).run(program, t=["x", "y", "z"], model=Small, repair=20, **WARMLY)
-    assert len(found.value) == 3 and all(one.a <= 5 for one in found.value)
-
-
-def test_a_validator_that_breaks_ends_its_own_request_only() -> None:
-    class Broken(Even):
-        @field_validator("d")
-        @classmethod
-        def fail(cls, d: str, info: ValidationInfo) -> str:
-            raise RuntimeError("a bug of mine")
-
-    engine = uniform()
-    with pytest.raises(pastalang.ValidatorFailed, match="a bug of mine"):
-        engine.run(FIELDS, model=Broken, on_truncated="keep")
-    assert engine.run(FIELDS, on_truncated="keep").value
 
 
 def test_a_validator_may_run_another_engine_but_not_the_one_that_decodes() -> None:
@@ -192,8 +132,3 @@ def test_a_check_of_a_schema_is_repaired_too() -> None:
 def test_without_a_validator_there_is_nothing_to_repair(options: Any) -> None:
     with pytest.raises(pastalang.BadInputs, match="without `model` nothing is checked"):
         uniform().run(FIELDS, **options)
-
-
-def test_a_number_of_attempts_is_one() -> None:
-    with pytest.raises(pastalang.BadInputs, match="`repair` is a number of attempts"):
-        uniform().run(FIELDS, model=Even, repair=-1)

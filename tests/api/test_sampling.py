@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -39,19 +38,6 @@ def test_a_single_candidate_leaves_no_choice() -> None:
     assert text(5, sampling=pastalang.Sampling(temperature=5.0, min_p=1.0)) == greedy
 
 
-def test_draws_follow_the_probabilities() -> None:
-    """Three options of which each is as likely as the others."""
-    options = json_program('  a: "x" | "y" | "z"')
-    engine = uniform()
-    counts = Counter(engine.run(options, seed=seed, sampling=WARM).value["a"] for seed in range(150))
-    assert sorted(counts) == ["x", "y", "z"] and min(counts.values()) > 30
-
-
-def test_a_low_temperature_keeps_to_what_is_likely() -> None:
-    texts = {text(seed, sampling=pastalang.Sampling(temperature=0.01)) for seed in range(8)}
-    assert texts == {text(sampling=None)}
-
-
 def test_a_penalty_makes_repetition_less_likely() -> None:
     program = text_program("{a: string(max=24)}")
     plain, fined = (
@@ -78,27 +64,6 @@ def test_a_template_sets_the_sampling_of_its_holes() -> None:
     warm = pastalang.compile("template t() with (temperature=1.0)\nassistant json {\n  a: string(max=6)\n}\n")
     engine = hashing(2)
     assert len({engine.run(warm, seed=seed, on_truncated="keep").text for seed in range(4)}) == 4
-
-
-UNCHANGED: dict[str, Any] = {
-    "a small memory": lambda: hashing(1, cells=120, prefix_cells=0),
-    "no prefix cache": lambda: hashing(1, prefix_cells=0),
-    "chunks": lambda: hashing(1, limits=pastalang.Limits(chunk=3)),
-    "one request at a time": lambda: hashing(1, limits=pastalang.Limits(requests=1)),
-    "drafts": lambda: hashing(1, drafts=4),
-    "drafts that are weighed": lambda: hashing(1, drafts="auto"),
-}
-
-
-@pytest.mark.parametrize("name", UNCHANGED)
-def test_the_way_of_running_changes_no_token(name: str) -> None:
-    for seed in range(3):
-        assert text(seed, engine=UNCHANGED[name]()) == text(seed)
-
-
-def test_an_engine_that_has_run_before_draws_the_same() -> None:
-    engine = hashing(1)
-    assert [text(seed, engine=engine) for seed in (1, 2, 1)] == [text(seed) for seed in (1, 2, 1)]
 
 
 @pytest.mark.parametrize("mode", ["strict", "lockstep", "sequential"])

@@ -147,11 +147,6 @@ def test_steps_that_narrow_a_schema_are_noted() -> None:
     assert program.notes
 
 
-def test_a_schema_is_given_as_text() -> None:
-    with pytest.raises(TypeError, match=r"json\.dumps writes it"):
-        pastalang.from_schema({"type": "boolean"})  # type: ignore[arg-type]
-
-
 def test_running_text_has_no_schema_and_no_model() -> None:
     text = pastalang.compile('template t()\nassistant text """{a: string(max=3)}"""')
     with pytest.raises(pastalang.InputError, match="running text"):

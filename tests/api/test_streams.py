@@ -65,27 +65,6 @@ def test_nothing_runs_before_the_first_event_is_taken() -> None:
     assert asked
 
 
-def test_a_value_that_is_decoded_again_voids_its_events() -> None:
-    events = list(hashing(6).stream(PRODUCT, retry_below=0.9999, **WARMLY))
-    again = [index for index, one in enumerate(events) if isinstance(one, pastalang.FieldAgain)]
-    done = events[-1]
-    assert again and isinstance(done, Done)
-    for field in done.result.fields:
-        void = max((index for index in again if events[index].where == field.where), default=-1)  # type: ignore[union-attr]
-        told = [one for one in events[void + 1 :] if isinstance(one, TextDelta) and one.where == field.where]
-        assert "".join(one.text for one in told) == field.text
-
-
-@pytest.mark.parametrize("taken", [0, 1, 5, 20])
-def test_a_stream_that_is_closed_early_leaves_the_engine_as_it_was(taken: int) -> None:
-    engine = hashing(1)
-    stream = engine.stream(PRODUCT, **WARMLY)
-    for _ in range(taken):
-        next(stream)
-    stream.close()  # type: ignore[attr-defined]
-    assert engine.run(PRODUCT, **WARMLY).text == hashing(1).run(PRODUCT, **WARMLY).text
-
-
 def test_streams_that_are_read_in_turn_give_what_each_gives_alone() -> None:
     engine = hashing(1)
     streams = [engine.stream(PRODUCT, seed=seed, **WARMLY) for seed in range(3)]

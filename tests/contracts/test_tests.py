@@ -22,7 +22,7 @@ PUBLIC = {
 }
 
 # Whoever gets a tenth below a number writes the new one here.
-MOST_LINES = 48_523
+MOST_LINES = 48_288
 MOST_INTERNAL_MODULES = 195
 SLACK = 0.9
 

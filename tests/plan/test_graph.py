@@ -107,7 +107,7 @@ def test_a_list_is_the_pattern_of_one_item() -> None:
     rows = t.Array(record(field("name"), field("price")), min_items=1, max_items=4)
     plan = plan_of(json_body(field("rows", rows), field("total", after=("rows",))))
     graph = plan.graph()
-    assert graph.nodes["rows"]["type"] == "1..4 items"
+    assert (graph.nodes["rows"]["kind"], graph.nodes["rows"]["type"]) == ("list", "1..4 items")
     assert set(graph.edges) >= {
         ("rows", "rows[].name"), ("rows[].name", "rows[].price"), ("rows[].price", "total"), ("end of rows", "total"),
     }  # fmt: skip

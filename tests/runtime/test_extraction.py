@@ -8,16 +8,13 @@ import inspect
 import re
 import threading
 import weakref
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, TypeAdapter, field_validator
-from typing_extensions import TypedDict
+from pydantic import BaseModel, Field, field_validator
 
 import pastalang
 from pastalang import Engine
@@ -36,38 +33,8 @@ class Note(BaseModel):
     urgent: bool
 
 
-class Colour(Enum):
-    RED = "red"
-    BLUE = "blue"
-
-
-@dataclass
-class Point:
-    x: bool
-
-
-class Shape(TypedDict):
-    colour: Colour
-
-
 def engine(seed: int = 0) -> Engine:
     return Engine(hashed_model(320, seed=seed), byte_tokenizer())
-
-
-TYPES: tuple[Any, ...] = (
-    Line, Annotated[list[Line], Field(max_length=2)], Line | Note, Note | None, Colour, Literal["yes", "no"], Point,
-    Shape, Annotated[int, Field(ge=3, le=5)], set[Literal["a", "b"]], tuple[bool, Colour], bool,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("wanted", TYPES, ids=str)
-def test_the_value_is_of_the_type_whatever_the_type_is(wanted: Any) -> None:
-    value = engine().extract(wanted, "Two fees.")
-    assert TypeAdapter(wanted).validate_python(value, strict=True) == value
-    found = engine().extract(wanted, "Two fees.", details=True)
-    assert found.value == value and found.fields == found.result.fields
-    assert found.confidence == min((field.confidence for field in found.fields), default=1)
-    assert asyncio.run(engine().aextract(wanted, "Two fees.")) == value
 
 
 def prompt(**given: Any) -> str:
@@ -159,6 +126,7 @@ def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
         (lambda: pastalang.extract(Note, None), "reads one text, not None"),
         (lambda: pastalang.extract(Note, "x", temperature=0.5), "`sampling=pastalang.Sampling(temperature=0.5)`"),
         (lambda: pastalang.extract(Note, "x", system_prompt="Hi"), "write `instructions='Hi'`"),
+        (lambda: pastalang.extract(Note, "x", prompt="Hi"), "write `instructions='Hi'`"),
         (lambda: pastalang.extract(Note, "x", response_model=Note), "comes first: `extract(Model, text)`"),
         (lambda: pastalang.extract(Note, "x", context=3), "`context` is a text or a list of texts, not 3"),
         (lambda: pastalang.extract(Note, "x", documents=["y"]), "write `context=['y']`"),

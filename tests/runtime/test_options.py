@@ -19,6 +19,7 @@ from pastalang import (
     build_plan,
     compile,
     from_schema,
+    model_of,
     schema_of,
 )
 from pastalang.runtime.call import Options, RunOptions, options_of
@@ -217,6 +218,7 @@ def test_a_plan_is_of_its_template_and_of_no_other() -> None:
         (lambda: compile("template t()", name=None), TypeError, "`name` is a text, not None"),
         (lambda: from_schema("{}", name=None), TypeError, "`name` is a text, not None"),
         (lambda: schema_of(PROGRAM, template={}), TypeError, "`template` is the name of a template, not {}"),
+        (lambda: model_of("x"), TypeError, "made of a Program"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_program_is_told_as_such(call: Any, error: type[Exception], told: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 import pastalang
@@ -14,27 +14,9 @@ from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 
 
-class Ticket(BaseModel):
-    """What a customer wants."""
-
-    kind: Literal["bug", "wish"]
-    severity: int = Field(ge=1, le=5, description="1 is worst")
-    follows: Ticket | None = None
-
-
 class Size(BaseModel):
     width: float = Field(gt=0)
     unit: Literal["cm", "in"] = "cm"
-
-
-def test_a_model_becomes_a_program_and_a_model_again() -> None:
-    program = pastalang.from_model(Ticket)
-    assert list(program.templates) == ["ticket"]
-    again = pastalang.model_of(program)
-    text = '{"kind":"bug","severity":2,"follows":{"kind":"wish","severity":5}}'
-    assert again.model_validate_json(text).model_dump() == Ticket.model_validate_json(text).model_dump()
-    with pytest.raises(ValidationError):
-        again.model_validate_json('{"kind":"bug","severity":6}')
 
 
 def test_an_object_is_the_answer_itself() -> None:
@@ -65,14 +47,6 @@ def test_the_template_has_to_be_named_where_there_are_several() -> None:
         pastalang.model_of(program, template="c")
     with pytest.raises(pastalang.InputError, match="running text"):
         pastalang.model_of(program, template="b")
-
-
-def test_what_cannot_be_expressed_is_told_with_every_path() -> None:
-    class Photo(BaseModel):
-        data: bytes
-
-    with pytest.raises(pastalang.NotExpressible, match="data: bytes"):
-        pastalang.from_model(Photo)
 
 
 @pytest.mark.parametrize("given", [None, 3, [int], "Ticket", Size(width=1.0)], ids=str)

@@ -124,9 +124,3 @@ def test_a_note_of_another_kind_cannot_be_read(tmp_path: Path) -> None:
         (tmp_path / "pastalang.json").write_text(text, encoding="utf-8")
         with pytest.raises(LoadError, match=f"cannot be read: {message}"):
             read_note(tmp_path)
-
-
-def test_a_note_that_names_no_mode_cannot_be_read(tmp_path: Path) -> None:
-    TrainingNote((), "", "", "", {}).write(write_model(tmp_path))
-    with pytest.raises(LoadError, match="it names no mode"):
-        load(tmp_path)

@@ -31,13 +31,6 @@ SHELF = GuideCache(
 )  # fmt: skip
 
 
-def test_a_uniform_model_loses_the_probability_of_all_masked_tokens() -> None:
-    runner = Engine(uniform_model(320), byte_tokenizer())
-    [field] = runner.run(program("  a: integer(1..5)"), {}, details=True).fields
-    assert field.masked_probability is not None
-    assert field.masked_probability[0] == pytest.approx(1 - 5 / 320)
-
-
 def test_the_options_of_a_choice_have_the_probabilities_that_the_model_gives_them() -> None:
     weights = {"t": 3.0, "p": 2.0, "r": 1.0, "z": 4.0}
     logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
