@@ -231,9 +231,9 @@ MUTANTS = (
     # repair
     Mutant(
         "repair: an attempt draws what the one before has drawn",
-        'purpose = "" if attempt == 1 else f"attempt {attempt}"',
+        'purpose = "" if again is None else f"attempt {again.number}"',
         'purpose = ""',
-        (API + "test_repair.py", "runtime/repair/test_review.py"),
+        ("runtime/repair/test_validation.py", "properties/test_repairs.py"),
     ),
     Mutant(
         "repair: what the model rejects is not shown to it",
@@ -282,8 +282,8 @@ MUTANTS = (
     Mutant(
         "values: a value of a union is that of its first type",
         "fitting = next((arm for arm in arms if not find_mismatches(arm, value, types)), None)\n"
-        "            return to_plain",
-        "fitting = arms[0]\n            return to_plain",
+        "            return scalar",
+        "fitting = arms[0]\n            return scalar",
         (API + "test_types.py", API + "test_models.py", "values/test_read.py"),
     ),
     Mutant(
