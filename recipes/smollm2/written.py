@@ -251,7 +251,7 @@ def main() -> int:
                 records, count = records + 1, count + len(record.documents)
                 for problem in problems_of(record, recorder, _LONGEST):
                     print(f"{path.name}, {record.kind}: {problem}")
-        except ValueError as problem:
+        except (OSError, ValueError) as problem:
             print(problem, file=sys.stderr)
             return 1
     print(f"{records} records with {count} documents")
