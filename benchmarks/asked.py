@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -48,7 +49,7 @@ class Case:
     value: JsonValue
 
 
-def cases_of(name: str, titles: Sequence[Listing], shown: int, count: int) -> Iterator[Case]:
+def cases_of(name: str, titles: Sequence[Listing], shown: int) -> Iterator[Case]:
     match name:
         case "everyday" if not shown:
             for one in read_documents():
@@ -59,13 +60,13 @@ def cases_of(name: str, titles: Sequence[Listing], shown: int, count: int) -> It
                     program = program_of(record, shown)
                     yield from (Case(program, text, dict(value)) for text, value in record.documents[1:])
         case "titles":
-            for number, one in enumerate(titles[:count]):
-                others = [other for other in titles if other.category == one.category and other is not one]
-                names = list(one.values)
+            for number, listing in enumerate(titles):
+                others = [other for other in titles if other.category == listing.category and other is not listing]
+                names = list(listing.values)
                 if others:
                     example = Random(number).choice(others)
                     program = program_of_titles(names, [example] if shown else [])
-                    yield Case(program, one.title, dict(one.values))
+                    yield Case(program, listing.title, dict(listing.values))
 
 
 def right_of(engine: Engine, cases: Sequence[Case], way: str) -> list[tuple[int, int]]:
@@ -101,7 +102,7 @@ def main() -> int:
     parser.add_argument("--model", default=SMOLLM2)
     parser.add_argument("--adapter", default="none", help="its name or folder; none: the bare weights")
     parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--count", type=int, default=145, help="titles")
+    parser.add_argument("--count", type=int, default=145, help="of each kind, at most")
     given = parser.parse_args()
     try:
         titles = read_oa_mine(given.oa_mine).held_out
@@ -114,7 +115,7 @@ def main() -> int:
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for name in ("everyday", "written", "titles"):
         for shown in (0, 1):
-            cases = list(cases_of(name, titles, shown, given.count))
+            cases = list(islice(cases_of(name, titles, shown), given.count))
             if not cases:
                 continue
             found = {way: right_of(engine, cases, way) for way in WAYS}

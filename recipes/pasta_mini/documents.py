@@ -140,7 +140,7 @@ def draw_form(random: Random, part: Part) -> Form:
     asked = random.sample(slots, min(len(slots), random.choice((1, 2, 3, 4, 5, 5, 6, 6, 7, 8, 9, 10))))
     if random.random() < 0.4:
         asked.sort(key=slots.index)
-    spell, described = _spelling(random), random.choice((0.0, 0.3, 0.7, 1.0, 1.0))
+    spell, described = draw_spelling(random), random.choice((0.0, 0.3, 0.7, 1.0, 1.0))
     says_nothing = random.random() < _OPAQUE_SHARE and part is Part.TRAIN
     opaque = 1.0 if says_nothing else 0.25 if is_open else 0.0
     questions: dict[str, Question] = {}
@@ -182,7 +182,7 @@ def _nullable(question: Question) -> t.Type:
     return t.Union((*arms, t.Null()))
 
 
-def _question(slot: Slot, random: Random, part: Part, spell: _Spell, described: float, *, opaque: float) -> Question:
+def _question(slot: Slot, random: Random, part: Part, spell: Spelling, described: float, *, opaque: float) -> Question:
     words = _kept(slot["names"], random, part)
     about = _kept(slot["about"], random, part) if random.random() < described else None
     if random.random() < opaque:
@@ -201,14 +201,14 @@ def _kept(ways: Sequence[str], random: Random, part: Part) -> str:
     return ways[-1] if part is Part.TEST else random.choice(ways[:-1])
 
 
-class _Spell:
+class Spelling:
     """`due date` as one program writes names: `due_date`, `dueDate`, `Due date`."""
 
     def __init__(self, way: int) -> None:
         self._way = way
 
     def __call__(self, words: str) -> str:
-        first, *others = words.replace("-", " ").split()
+        first, *others = words.replace("-", " ").replace("_", " ").split()
         match self._way:
             case 0:
                 return first + "".join(word.capitalize() for word in others)
@@ -220,8 +220,8 @@ class _Spell:
                 return "_".join([first, *others])
 
 
-def _spelling(random: Random) -> _Spell:
-    return _Spell(random.choice((0, 1, 2, 3, 3, 3, 3)))
+def draw_spelling(random: Random) -> Spelling:
+    return Spelling(random.choice((0, 1, 2, 3, 3, 3, 3)))
 
 
 def _open_kind(random: Random, part: Part) -> dict[str, Any]:

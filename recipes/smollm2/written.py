@@ -1,4 +1,4 @@
-"""Documents that were written by hand, with the fields that programs ask for: python -m recipes.smollm2.written FILE...
+"""Documents written one by one, with the fields that programs ask for: python -m recipes.smollm2.written FILE...
 
 Such a file holds records: a kind of document, what is asked, and a few documents with the right answers:
 
@@ -39,7 +39,7 @@ from pastalang.training.recording import Lesson, Recorder, planner
 from pastalang.values.conversion import Converted
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.to_source import program_source
-from recipes.pasta_mini.documents import TEXT
+from recipes.pasta_mini.documents import TEXT, Spelling, draw_spelling
 
 FOLDER: Final = Path(__file__).with_name("written")
 _MARK, _BREAK = "=== ", ">>>"
@@ -130,7 +130,7 @@ def lessons_of(record: Record, random: Random, *, shown: int = 0) -> list[Lesson
     chosen = random.sample(record.asked, min(count, len(record.asked)))
     if random.random() < 0.6:
         chosen.sort(key=record.asked.index)
-    spell, described = random.choice(_SPELLINGS), random.choice(_DESCRIBED)
+    spell, described = draw_spelling(random), random.choice(_DESCRIBED)
     keys = _keys(chosen, spell, random)
     documents = [_changed(one, record, random) for one in random.sample(record.documents, len(record.documents))]
     fields = [
@@ -149,25 +149,9 @@ def lessons_of(record: Record, random: Random, *, shown: int = 0) -> list[Lesson
     ]
 
 
-def _keys(chosen: Sequence[Asked], spell: int, random: Random) -> list[str]:
-    keys = [_spelled(random.choice((one.names[0], *one.names)), spell) for one in chosen]
+def _keys(chosen: Sequence[Asked], spell: Spelling, random: Random) -> list[str]:
+    keys = [spell(random.choice((one.names[0], *one.names))) for one in chosen]
     return keys if len({key.casefold() for key in keys}) == len(keys) else [one.field.key for one in chosen]
-
-
-_SPELLINGS: Final = (0, 1, 2, 3, 3, 3, 3)
-
-
-def _spelled(name: str, way: int) -> str:
-    first, *others = name.replace("_", " ").replace("-", " ").split()
-    match way:
-        case 0:
-            return first + "".join(word.capitalize() for word in others)
-        case 1:
-            return " ".join([first.capitalize(), *others])
-        case 2:
-            return " ".join(word.capitalize() for word in (first, *others))
-        case _:
-            return "_".join([first, *others])
 
 
 def _as_span(asked: Asked, documents: Sequence[tuple[str, Mapping[str, JsonValue]]], random: Random) -> t.Type:

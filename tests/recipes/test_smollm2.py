@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer
 
-from benchmarks import attributes
+from benchmarks import asked, attributes
 from pastalang import Engine
 from pastalang.plan.branches import Mode
 from pastalang.runtime.models.adapters import merge_adapter, read_adapter, write_adapter
@@ -233,6 +233,16 @@ def test_a_model_is_scored_as_it_comes_in_every_mode(
     rows = [line.split(" | ") for line in said.out.splitlines() if line.startswith("| none, ")]
     assert [row[0] for row in rows] == [f"| none, {mode.value}" for mode in Mode] and {row[1] for row in rows} == {"3"}
     assert float(rows[0][5]) < float(rows[-1][5]) and "lockstep - strict" in said.err, "one after another takes longer"
+
+
+def test_untrained_weights_are_asked_in_every_way(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--oa-mine", str(oa_mine(tmp_path / "train.jsonl")), "--model", base, "--count", "1"]
+    monkeypatch.setattr(sys, "argv", ["asked", *words])
+    assert asked.main() == 0
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[:2] for row in rows][:3] == [["| everyday, 1", "0"], ["| written, 1", "0"], ["| written, 1", "1"]]
 
 
 def test_scores_are_of_titles_and_documents_that_no_training_has_seen(
