@@ -63,7 +63,7 @@ def _walk(guide: GrammarGuide, tokens: Tokens, rng: random.Random, told: object)
     every = [token for token, text in enumerate(tokens.vocabulary.spelling) if text is not None]
     state, pick, compared = guide.start(max_tokens=80), rng.choice(list(PICKS.values())), 0
     while not state.is_finished and state.remaining > 30:
-        quick = state.mask_without_limit()
+        quick = state.allowed()
         if _is_put_together(state, guide):
             asked = guide.matcher_after(state._position.taken)
             assert asked is not None

@@ -84,8 +84,9 @@ class GrammarState(PositionedState[_Position]):
     def __init__(
         self, guide: GrammarGuide, matcher: Matcher, position: _Position, earlier: tuple[_Position, ...] = ()
     ) -> None:
-        super().__init__(position, guide.space, earlier)
+        super().__init__(position, guide.space)
         self._guide = guide
+        self._earlier = list(earlier)
         self._matcher: Matcher | None = matcher  # None: to be rebuilt from the tokens taken so far
         self._mask: TokenMask | None = None
         self._is_stuck = False  # the next token is replaced by an ending, because the grammar has no mask here
@@ -96,11 +97,9 @@ class GrammarState(PositionedState[_Position]):
         copied._mask, copied._opened = self._mask, self._opened
         return copied
 
-    def roll_back(self, tokens: int) -> None:
-        super().roll_back(tokens)
-        if tokens:
-            self._matcher = self._mask = None
-            self._is_stuck = False
+    def _move(self, position: _Position) -> None:
+        self._earlier.append(self._position)
+        super()._move(position)
 
     def _known_ending(self) -> tuple[int, ...]:
         return self._position.ending or self._guide.ending
@@ -109,19 +108,16 @@ class GrammarState(PositionedState[_Position]):
 
     def allowed(self) -> TokenMask:
         assert not self.is_finished, "the value has ended"
-        return self._lead_mask(self._position.remaining) if self._position.rest else self._value_mask()
+        return self._lead_mask() if self._position.rest else self._value_mask()
 
-    def mask_without_limit(self) -> TokenMask:
-        return self._lead_mask(None) if self._position.rest else self._free_mask()
-
-    def _lead_mask(self, remaining: int | None) -> TokenMask:
+    def _lead_mask(self) -> TokenMask:
         guide, rest = self._guide, self._position.rest
         assert guide.lead is not None
         value, sure = None, b""
         if self._has_room:
-            value = self._free_mask() if remaining is None else self._value_mask()
+            value = self._value_mask()
             sure = self._text_of(self._value_forced())
-        return guide.lead.mask(rest, value, {}, shortest=guide.shortest_value, remaining=remaining, sure=sure)
+        return guide.lead.mask(rest, value, {}, shortest=guide.shortest_value, remaining=self.remaining, sure=sure)
 
     @property
     def _has_room(self) -> bool:

@@ -1,7 +1,7 @@
 """The protocols of guides and machines. A guide constrains a type; each hole has a state of its own.
 
     Guide (compiled once per type, tokenizer and seam) ── start() ──> State
-    State: allowed() -> mask, advance(token), is_finished, forced(), fork(), roll_back(n)
+    State: allowed() -> mask, advance(token), is_finished, forced(), fork()
 
 A guide constrains the *value's text as decoded* (JSON spelling in a JSON hole, plain text in running text). A machine
 recognises one kind of value byte by byte; `machine_guide` turns it into a guide.
@@ -81,13 +81,7 @@ class State(Protocol):
     @property
     def remaining(self) -> int: ...
 
-    def mask_without_limit(self) -> TokenMask:
-        """The tokens that would be allowed without the limit: for confidence, never for sampling."""
-        ...
-
     def fork(self) -> State: ...
-
-    def roll_back(self, tokens: int) -> None: ...
 
 
 class Guide(Protocol):
@@ -132,12 +126,10 @@ P = TypeVar("P", bound=Position)
 
 
 class PositionedState(Generic[P]):
-    """The part of a `State` that all engines share: the position, and those before it, so that tokens can be taken
-    back."""
+    """The part of a `State` that all engines share: the position."""
 
-    def __init__(self, position: P, lead: str, earlier: tuple[P, ...] = ()) -> None:
+    def __init__(self, position: P, lead: str) -> None:
         self._position = position
-        self._earlier = list(earlier)
         self.lead = lead
 
     @property
@@ -156,15 +148,7 @@ class PositionedState(Generic[P]):
     def text(self) -> str:
         return self._position.text
 
-    def roll_back(self, tokens: int) -> None:
-        if tokens == 0:
-            return
-        assert tokens <= len(self._earlier), "rolled back before the start"
-        self._position = self._earlier[-tokens]
-        del self._earlier[-tokens:]
-
     def _move(self, position: P) -> None:
-        self._earlier.append(self._position)
         self._position = position
 
     def _take_lead(self, piece: bytes | None) -> Accepted | None:

@@ -50,7 +50,7 @@ class Lead:
         others: Mapping[int, Ints],
         *,
         shortest: int,
-        remaining: int | None,
+        remaining: int,
         sure: bytes = b"",
     ) -> TokenMask:
         """The tokens that may come before the value.
@@ -59,8 +59,8 @@ class Lead:
         begin with the lead and whose rest is no token, by the number of tokens to an end of the value. `sure` is the
         text that every value begins with: a grammar's own mask has only one token of it.
         """
-        fitting = tuple(cost for cost in others if remaining is None or cost < remaining)
-        room = None if remaining is None else min(remaining, shortest + len(self.space) + 1)
+        fitting = tuple(cost for cost in others if cost < remaining)
+        room = min(remaining, shortest + len(self.space) + 1)
         key = (rest, id(value), fitting, room, sure)
         known = self._masks.get(key)
         if known is None:
@@ -86,11 +86,11 @@ class Lead:
     def _first_tokens(self, rest: bytes) -> _FirstTokens:
         return self._tokens.cached(("lead", rest), lambda: _first_tokens(self._tokens, rest))
 
-    def _alone(self, rest: bytes, remaining: int | None, shortest: int) -> Ints:
+    def _alone(self, rest: bytes, remaining: int, shortest: int) -> Ints:
         found = []
         for token, length in self._first_tokens(rest).alone:
             left = self._tokens.shortest(rest[length:])
-            if left is not None and (remaining is None or 1 + len(left) + shortest <= remaining):
+            if left is not None and 1 + len(left) + shortest <= remaining:
                 found.append(token)
         return np.array(found, dtype=np.int64)
 

@@ -84,8 +84,8 @@ class _Position(Position):
 class MachineGuideState(PositionedState[_Position]):
     """See `guide.State`."""
 
-    def __init__(self, guide: MachineGuide, position: _Position, earlier: tuple[_Position, ...] = ()) -> None:
-        super().__init__(position, guide.space, earlier)
+    def __init__(self, guide: MachineGuide, position: _Position) -> None:
+        super().__init__(position, guide.space)
         self._guide = guide
         self._ending: tuple[_Position, tuple[int, ...]] | None = None  # what `_forced_ending` last found, and where
 
@@ -112,39 +112,33 @@ class MachineGuideState(PositionedState[_Position]):
         return None if text is None else text[len(self._position.rest) :]
 
     def fork(self) -> MachineGuideState:
-        return MachineGuideState(self._guide, self._position, tuple(self._earlier))
+        return MachineGuideState(self._guide, self._position)
 
     # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
-        return self._mask(self._position.remaining)
+        return self._lead_mask() if self._position.rest else self._value_mask()
 
-    def mask_without_limit(self) -> TokenMask:
-        return self._mask(None)
-
-    def _mask(self, remaining: int | None) -> TokenMask:
-        return self._lead_mask(remaining) if self._position.rest else self._value_mask(remaining)
-
-    def _lead_mask(self, remaining: int | None) -> TokenMask:
+    def _lead_mask(self) -> TokenMask:
         guide, rest = self._guide, self._position.rest
         assert guide.lead is not None
-        value = self._value_mask(remaining) if self._has_room else None
+        value = self._value_mask() if self._has_room else None
         others = guide.others(rest) if self._has_room else {}
-        return guide.lead.mask(rest, value, others, shortest=guide.shortest_value, remaining=remaining)
+        return guide.lead.mask(rest, value, others, shortest=guide.shortest_value, remaining=self.remaining)
 
     @property
     def _has_room(self) -> bool:
         """Whether a value may begin here."""
         return self._guide.shortest_value <= self._position.remaining
 
-    def _value_mask(self, remaining: int | None) -> TokenMask:
+    def _value_mask(self) -> TokenMask:
         position, machine, seam = self._position, self._guide.machine, self._guide.seam
         assert position.end is None, "the value has ended"
-        parts = [machine.mask(position.state, remaining)]
+        parts = [machine.mask(position.state, position.remaining)]
         if machine.accepts(position.state):
             parts.append(seam.mask)
         parts.extend(self._follow_tokens(start) for start in position.possible_ends)
-        if remaining is not None and (forced_ending := self._forced_ending()):
+        if forced_ending := self._forced_ending():
             return mask_of(seam.tokens.size, forced_ending[:1])
         if len(parts) == 1:
             return parts[0]

@@ -109,7 +109,6 @@ class TaggedTextState:
         self._reading = Reading()
         self._taken = 0
         self._has_ended = False
-        self._before: list[tuple[int, Reading, int, bool, bool]] = []
 
     @property
     def is_finished(self) -> bool:
@@ -140,16 +139,12 @@ class TaggedTextState:
     def allowed(self) -> TokenMask:
         return self._with_tags(self._inner.allowed())
 
-    def mask_without_limit(self) -> TokenMask:
-        return self._with_tags(self._inner.mask_without_limit())
-
     def forced(self) -> tuple[int, ...]:
         return ()
 
     def advance(self, token: int) -> Accepted:
         assert not self._has_ended, "the text has ended"
         known, is_tag = self._reading, token in self._guide.tags
-        self._before.append((self._tokens, known, self._taken, self._has_ended, is_tag))
         if is_tag:
             self._tokens += 1
             accepted = Accepted(self._guide.tags[token], kept=True, finished=False)
@@ -178,14 +173,8 @@ class TaggedTextState:
     def fork(self) -> TaggedTextState:
         copied = TaggedTextState(self._guide, self._inner.fork())
         copied._tokens, copied._reading, copied._taken = self._tokens, self._reading, self._taken
-        copied._has_ended, copied._before = self._has_ended, list(self._before)
+        copied._has_ended = self._has_ended
         return copied
-
-    def roll_back(self, tokens: int) -> None:
-        for _ in range(tokens):
-            self._tokens, self._reading, self._taken, self._has_ended, was_tag = self._before.pop()
-            if not was_tag:
-                self._inner.roll_back(1)
 
     def _with_tags(self, mask: TokenMask) -> TokenMask:
         tags: Iterable[int] = self._guide.tags

@@ -172,7 +172,7 @@ def test_a_mask_allows_what_the_definition_of_the_type_allows(name: str, tokeniz
             raw += tokens.text(token) or b""
         if state.is_finished:
             break
-        allowed = set(tokens_of(state.mask_without_limit()).tolist())
+        allowed = set(tokens_of(state.allowed()).tolist())
         expected = allowed_by_definition(kind, raw, tokens)
         assert allowed == expected, [(raw, tokens.text(token)) for token in sorted(allowed ^ expected)[:5]]
         inside = [token for token in sorted(expected) if _stays_inside(kind, raw + (tokens.text(token) or b""))]
