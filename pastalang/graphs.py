@@ -60,6 +60,16 @@ class DependencyGraph(Generic[Node]):
         return reached.union(*networkx.bfs_layers(self.graph, known))
 
 
+def reached(nodes: Iterable[Node], edges: Mapping[Node, Iterable[Node]]) -> list[Node]:
+    """The nodes and all that edges lead to from them: each once, after one that leads to it."""
+    found = list(dict.fromkeys(nodes))
+    known = set(found)
+    for node in found:
+        found += [one for one in dict.fromkeys(edges.get(node, ())) if one not in known]
+        known.update(found)
+    return found
+
+
 def find_cycle(needs: Mapping[Node, Sequence[Node]]) -> tuple[Node, ...] | None:
     """A shortest cycle through the first node that is on one: a needs b needs ... needs a."""
     seen: set[Node] = set()

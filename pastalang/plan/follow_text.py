@@ -27,15 +27,12 @@ from pastalang.plan.branches import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.structure import walk
+from pastalang.plan.structure import placed_in
 
 
 def with_follow_texts(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Segments]:
     """The same branches with every hole knowing what follows it."""
-    placed = {
-        segment.branch for written in segments.values() for _, segment in walk(written) if isinstance(segment, Place)
-    }
-    answer = _Answer(dict(segments), placed)
+    answer = _Answer(dict(segments), placed_in(segments.values()))
     answer.branch(ROOT, "")
     return answer.segments
 
@@ -43,7 +40,7 @@ def with_follow_texts(segments: Mapping[BranchId, Segments]) -> dict[BranchId, S
 class _Answer:
     """`segments` is filled with the finished branches as the walk passes them."""
 
-    def __init__(self, segments: dict[BranchId, Segments], placed: set[BranchId]) -> None:
+    def __init__(self, segments: dict[BranchId, Segments], placed: frozenset[BranchId]) -> None:
         self.segments = segments
         self._placed = placed  # their text is not at their fork
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from pastalang.graphs import reached
 from pastalang.plan.branches import ROOT, BranchId, Instance, LockStep, PlanData, Release, Segments
 from pastalang.plan.structure import Origin, joins_of, nesting_of, origins_of, shared_loops, synced_in
 
@@ -20,12 +21,10 @@ def releases_of(
     lockstep: Mapping[BranchId, LockStep | None],
 ) -> dict[BranchId, Release]:
     joiners = joiners_of(segments, origins)
-    to_the_end = _seen_by_root(joiners)
-    last = _last_of_groups(lockstep)
+    to_the_end = {ROOT} | _seen_by_root(joiners) | seen_in_lockstep(lockstep)
     releases: dict[BranchId, Release] = {}
     for id in segments:
-        step = lockstep[id]
-        if id == ROOT or id in to_the_end or (step is not None and step.index < last[step.group]):
+        if id in to_the_end:
             releases[id] = Release.NEVER
         else:
             releases[id] = Release.AFTER_JOIN if joiners[id] else Release.AT_END
@@ -61,22 +60,16 @@ def _seen_by_root(joiners: Mapping[BranchId, frozenset[BranchId]]) -> set[Branch
     for branch, others in joiners.items():
         for joiner in others:
             shown_to[joiner].append(branch)
-    seen: set[BranchId] = set()
-    waiting = list(shown_to[ROOT])
-    while waiting:
-        branch = waiting.pop()
-        if branch not in seen:
-            seen.add(branch)
-            waiting.extend(shown_to[branch])
-    return seen
+    return set(reached(shown_to[ROOT], shown_to))
 
 
-def _last_of_groups(lockstep: Mapping[BranchId, LockStep | None]) -> dict[int, int]:
+def seen_in_lockstep(lockstep: Mapping[BranchId, LockStep | None]) -> set[BranchId]:
+    """All values of a group but its last."""
+    steps = {id: step for id, step in lockstep.items() if step is not None}
     last: dict[int, int] = {}
-    for step in lockstep.values():
-        if step is not None:
-            last[step.group] = max(last.get(step.group, 0), step.index)
-    return last
+    for step in steps.values():
+        last[step.group] = max(last.get(step.group, 0), step.index)
+    return {id for id, step in steps.items() if step.index < last[step.group]}
 
 
 class Liveness:
@@ -144,20 +137,9 @@ def _holders_of(
     for instance in instances:
         if plan.branch(instance.branch).release is Release.AFTER_JOIN:
             held_by[instance] = 0
-            for holder in _closure(instance.branch, joiners):
+            for holder in set(reached(joiners[instance.branch], joiners)) - {instance.branch}:
                 shared = shared_loops(loops[instance.branch], loops[holder])
                 for other in known.get((holder, instance.items[:shared]), ()):
                     held_by[instance] += 1
                     holds.setdefault(other, []).append(instance)
     return held_by, holds
-
-
-def _closure(id: BranchId, joiners: Mapping[BranchId, frozenset[BranchId]]) -> set[BranchId]:
-    found: set[BranchId] = set()
-    waiting = list(joiners[id])
-    while waiting:
-        branch = waiting.pop()
-        if branch not in found and branch != id:
-            found.add(branch)
-            waiting.extend(joiners[branch])
-    return found

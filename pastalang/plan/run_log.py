@@ -11,10 +11,11 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, assert_never
 
-from pastalang.plan.branches import ROOT, BranchId, Each, Fork, Hole, Instance, PlanData, Repeat
+from pastalang.plan.branches import ROOT, Each, Fork, Instance, PlanData, Repeat
+from pastalang.plan.liveness import seen_in_lockstep
 from pastalang.plan.machine import Awaited, Cursor, Draw, End, Feed, Machine, Start, Wait
 from pastalang.plan.positions import after_each, after_fork
-from pastalang.plan.structure import walk_plan
+from pastalang.plan.structure import threads_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +99,8 @@ def needed(plan: PlanData, run: RunLog) -> dict[Instance, InstanceLog]:
         if isinstance(event, Waited)
         for instance in event.instances
     }
-    threads = {
-        segment.threads
-        for _, _, segment in walk_plan(plan)
-        if isinstance(segment, Hole) and segment.threads is not None
-    }
-    joined = {instance.branch for instance in awaited} - threads  # a text waits for some of its threads
-    seen = joined | _seen_in_lock_step(plan)
+    joined = {instance.branch for instance in awaited} - threads_in(plan)  # a text waits for some of its threads
+    seen = joined | seen_in_lockstep({branch.id: branch.lockstep for branch in plan.branches})
     return {
         instance: log if instance.branch in seen or instance in awaited else _without_tail(log)
         for instance, log in run.instances.items()
@@ -118,15 +114,6 @@ def _without_tail(log: InstanceLog) -> InstanceLog:
         end -= 1
     waits = (event for event in events[end:] if isinstance(event, Waited))
     return InstanceLog((*events[:end], *waits), log.confirmed)
-
-
-def _seen_in_lock_step(plan: PlanData) -> set[BranchId]:
-    """All values of a group but its last."""
-    steps = [(branch.id, branch.lockstep) for branch in plan.branches if branch.lockstep is not None]
-    last: dict[int, int] = {}
-    for _, step in steps:
-        last[step.group] = max(step.index, last.get(step.group, 0))
-    return {id for id, step in steps if step.index < last[step.group]}
 
 
 # ── runs without a model ─────────────────────────────────────────────────────────────────────────────────

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pastalang.graphs import reached
 from pastalang.plan.branches import (
     ROOT,
     Address,
@@ -18,6 +19,7 @@ from pastalang.plan.branches import (
     Hole,
     ItemNumber,
     Join,
+    Place,
     PlanData,
     Repeat,
     Segment,
@@ -149,6 +151,19 @@ def forked_by(segment: Segment) -> BranchId | None:
             return None
 
 
+def placed_in(branches: Iterable[Segments]) -> frozenset[BranchId]:
+    """The branches whose text is placed elsewhere than at their fork."""
+    return frozenset(
+        segment.branch for segments in branches for _, segment in walk(segments) if isinstance(segment, Place)
+    )
+
+
+def threads_in(plan: PlanData) -> set[BranchId]:
+    """The branches whose instances the model starts itself."""
+    holes = (segment for _, _, segment in walk_plan(plan) if isinstance(segment, Hole))
+    return {hole.threads for hole in holes if hole.threads is not None}
+
+
 def synced_in(segments: Segments) -> Iterator[BranchId]:
     """The threads that a text may wait for where the model says so."""
     for _, segment in walk(segments):
@@ -159,6 +174,11 @@ def synced_in(segments: Segments) -> Iterator[BranchId]:
 def joins_of(segments: Segments) -> tuple[tuple[BranchId, ...], ...]:
     """The branches of every join, in the order of `walk`."""
     return tuple(segment.branches for _, segment in walk(segments) if isinstance(segment, Join))
+
+
+def joined_in(segments: Segments) -> tuple[BranchId, ...]:
+    """The branches of all joins together."""
+    return tuple(branch for join in joins_of(segments) for branch in join)
 
 
 Loop: TypeAlias = tuple[BranchId, Address]  # the repeat, the fan-out or the text with threads at this place
@@ -177,10 +197,12 @@ def nesting_of(plan: PlanData) -> Nesting:
     segments = {branch.id: branch.segments for branch in plan.branches}
     origins = origins_of(segments)
     loops: dict[BranchId, tuple[Loop, ...]] = {ROOT: ()}
-    for id in _outside_in(origins):
-        if id != ROOT:
-            parent = origins[id].parent
-            loops[id] = (*loops[parent], *((parent, address) for address in origins[id].loops))
+    children: dict[BranchId, list[BranchId]] = {}
+    for id, origin in origins.items():
+        children.setdefault(origin.parent, []).append(id)
+    for id in reached([ROOT], children)[1:]:
+        parent = origins[id].parent
+        loops[id] = (*loops[parent], *((parent, address) for address in origins[id].loops))
     common: dict[tuple[BranchId, Address, BranchId], int] = {}
     for joiner, written in segments.items():
         for found in visit(written):
@@ -189,17 +211,6 @@ def nesting_of(plan: PlanData) -> Nesting:
                 for joined in found.segment.branches:
                     common[joiner, found.address, joined] = shared_loops(inside, loops[joined])
     return Nesting(loops, origins, common)
-
-
-def _outside_in(origins: dict[BranchId, Origin]) -> Iterator[BranchId]:
-    children: dict[BranchId, list[BranchId]] = {}
-    for id, origin in origins.items():
-        children.setdefault(origin.parent, []).append(id)
-    waiting = [ROOT]
-    while waiting:
-        id = waiting.pop()
-        yield id
-        waiting.extend(children.get(id, ()))
 
 
 def shared_loops(one: tuple[Loop, ...], other: tuple[Loop, ...]) -> int:

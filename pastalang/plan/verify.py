@@ -36,7 +36,7 @@ from pastalang.plan.branches import (
 )
 from pastalang.plan.dependencies import Piece, pieces_of
 from pastalang.plan.plan import Plan
-from pastalang.plan.structure import forked_by, joins_of, origins_of, synced_in, visit, walk, walk_plan
+from pastalang.plan.structure import forked_by, joined_in, joins_of, origins_of, synced_in, visit, walk, walk_plan
 from pastalang.plan.token_bounds import max_tokens_of
 
 
@@ -261,10 +261,7 @@ class _Ends:
     def __init__(self, plan: Plan) -> None:
         self._views = [{seen.branch for seen in branch.view} | {branch.id} for branch in plan.branches]
         self._known: dict[BranchId, set[BranchId]] = {}
-        self.joins = [
-            (*(branch for join in joins_of(each.segments) for branch in join), *synced_in(each.segments))
-            for each in plan.branches
-        ]
+        self.joins = [(*joined_in(each.segments), *synced_in(each.segments)) for each in plan.branches]
 
     def seen_by(self, id: BranchId) -> set[BranchId]:
         if id not in self._known:

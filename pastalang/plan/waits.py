@@ -5,10 +5,11 @@ Analyses of a program advise such waits, and build the program with them to see 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from pastalang.graphs import reached
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Program, Template
 from pastalang.program.visit import Path, part_at, with_parts
@@ -68,17 +69,8 @@ def _waitable(holder: t.Object, key: str, *, in_item: bool) -> list[str]:
         waits.setdefault(member[one.key], set()).update(member[other] for other in one.after)
     mine = member[key]
     before = keys[: keys.index(key)]
-    seen = _reached(mine, waits)
-    return [one for one in reversed(before) if member[one] not in seen and mine not in _reached(member[one], waits)]
-
-
-def _reached(start: str, edges: Mapping[str, set[str]]) -> set[str]:
-    found, open = {start}, [start]
-    while open:
-        new = edges.get(open.pop(), set()) - found
-        found |= new
-        open += new
-    return found
+    seen = reached([mine], waits)
+    return [one for one in reversed(before) if member[one] not in seen and mine not in reached([member[one]], waits)]
 
 
 def _at(type: t.Type, path: Pattern) -> t.Type | None:

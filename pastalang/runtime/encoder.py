@@ -10,8 +10,7 @@ Three kinds of text are tokenized apart:
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,10 +18,8 @@ from tokenizers import Tokenizer
 
 from pastalang.runtime.errors import LoadError
 
-_MOST_KNOWN: Final = 4_096  # texts whose tokens are remembered: the next plan asks for others
-_MOST_KNOWN_CONTROL: Final = 1_000
-_LONGEST_KNOWN: Final = 200  # characters
-_MOST_LONG: Final = 4  # longer ones that are remembered: a request asks for the parts of its prompt twice
+_REMEMBERED: Final = 1 << 20  # characters of texts whose tokens are remembered, each with some that it always counts
+_EACH: Final = 64
 
 
 class Encoder:
@@ -36,9 +33,8 @@ class Encoder:
         self.tokenizer = tokenizer
         self._with_added = Tokenizer.from_str(json.dumps(settings))
         self._plain = Tokenizer.from_str(json.dumps({**settings, "added_tokens": []}))
-        self._known: dict[str, tuple[int, ...]] = {}
-        self._known_control: dict[str, tuple[int, ...]] = {}
-        self._long: deque[tuple[str, tuple[int, ...]]] = deque(maxlen=_MOST_LONG)
+        self._known = _Known(self._encode)
+        self._known_control = _Known(lambda text: tuple(self._with_added.encode(text, add_special_tokens=False).ids))
 
     @cached_property
     def added(self) -> frozenset[int]:
@@ -56,22 +52,14 @@ class Encoder:
         ids = {self.tokenizer.eos_token_id, *named}
         return frozenset(id for id in ids if id is not None)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """One more than the highest token."""
         return 1 + int(max(self.tokenizer.get_vocab().values()))
 
     def text(self, text: str) -> tuple[int, ...]:
         """The tokens of a text. None of them is a control token, whatever the text holds."""
-        known = self._known.get(text)
-        if known is None:
-            known = next((tokens for other, tokens in tuple(self._long) if other == text), None)
-        if known is None:
-            known = self._encode(text)
-            _remember(text, known, self._known, most=_MOST_KNOWN)
-            if len(text) > _LONGEST_KNOWN:
-                self._long.append((text, known))
-        return known
+        return self._known[text]
 
     def count(self, text: str) -> int:
         """The number of tokens of a text that is hardly met again."""
@@ -85,11 +73,7 @@ class Encoder:
 
     def control(self, text: str) -> tuple[int, ...]:
         """The tokens of a text that the runtime itself writes, control tokens included."""
-        known = self._known_control.get(text)
-        if known is None:
-            known = tuple(self._with_added.encode(text, add_special_tokens=False).ids)
-            _remember(text, known, self._known_control, most=_MOST_KNOWN_CONTROL)
-        return known
+        return self._known_control[text]
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=False, clean_up_tokenization_spaces=False))
@@ -104,12 +88,23 @@ class Encoder:
         return tokens
 
 
-def _remember(text: str, tokens: tuple[int, ...], known: dict[str, tuple[int, ...]], *, most: int) -> None:
-    if len(text) > _LONGEST_KNOWN:
-        return
-    if len(known) >= most:
-        known.clear()
-    known[text] = tokens
+class _Known(dict[str, tuple[int, ...]]):
+    """The tokens of texts, encoded when they are first asked for. When they become too many, all but the last go: a
+    request asks twice for the parts of its prompt, however long they are, and the next plan asks for others."""
+
+    def __init__(self, encode: Callable[[str], tuple[int, ...]]) -> None:
+        super().__init__()
+        self._encode = encode
+        self._room = _REMEMBERED
+
+    def __missing__(self, text: str) -> tuple[int, ...]:
+        tokens = self._encode(text)
+        self._room -= len(text) + _EACH
+        if self._room < 0:
+            self.clear()
+            self._room = _REMEMBERED
+        self[text] = tokens
+        return tokens
 
 
 def _without_additions(settings: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from pastalang.failures import PastaError
 from pastalang.plan.branches import WHOLE, BranchId, Form, Hole, Mode
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Plan
-from pastalang.plan.structure import fields_of, joins_of
+from pastalang.plan.structure import fields_of, joined_in
 from pastalang.plan.views import joined_view
 from pastalang.plan.waits import ITEM, Pattern, Wait, name_of, possible_waits, with_waits, written
 from pastalang.program.program import JsonBody, Program, Template
@@ -500,8 +500,8 @@ class _Sight:
 def _joined(plan: Plan, branches: set[BranchId]) -> frozenset[str]:
     """The branches that these see whole."""
     starts = {branch.id: {one.branch: one.until for one in branch.view} for branch in plan.branches}
-    joins = {branch.id: joins_of(branch.segments) for branch in plan.branches}
-    view = joined_view(tuple(branches), starts, joins)
+    joins = {branch.id: joined_in(branch.segments) for branch in plan.branches}
+    view = joined_view(branches, starts, joins)
     return frozenset(plan.branch(id).name for id, until in view.items() if until == WHOLE and id not in branches)
 
 

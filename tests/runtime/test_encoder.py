@@ -46,10 +46,10 @@ def test_no_hostile_document_reaches_a_model_as_control() -> None:
 
 def test_late_texts_are_remembered_as_early_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that runs for long meets ever new texts: those of its first hour are not the ones to keep."""
-    encoder, encoded = Encoder(byte_tokenizer()), list[str]()
-    encode = encoder._encode
-    monkeypatch.setattr(encoder, "_encode", lambda text: encoded.append(text) or encode(text))
-    for number in range(10_001):
+    encode, encoded = Encoder._encode, list[str]()
+    monkeypatch.setattr(Encoder, "_encode", lambda self, text: encoded.append(text) or encode(self, text))
+    encoder = Encoder(byte_tokenizer())
+    for number in range(20_001):
         encoder.text(f"text {number}")
     assert encoder.text("late") == encoder.text("late") and encoded.count("late") == 1
     assert encoder.text("long " * 1000) is encoder.text("long " * 1000), "of a prompt, which a request asks for twice"

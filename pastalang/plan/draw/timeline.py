@@ -30,7 +30,7 @@ from pastalang.plan.branches import (
 from pastalang.plan.dependencies import dependency_graph
 from pastalang.plan.run_log import Drew
 from pastalang.plan.simulate import Simulated
-from pastalang.plan.structure import walk_plan
+from pastalang.plan.structure import threads_in, walk_plan
 from pastalang.plan.token_bounds import decision_draws
 from pastalang.values.describe import caption, counted
 from pastalang.values.paths import MAIN
@@ -197,7 +197,7 @@ class _Walk:
         self.nodes = dependency_graph(plan).nodes
         self.tracks: dict[BranchId, _Track] = {}
         self.loops: list[Copies | None] = []  # None while the loop is walked
-        self.threads = {s.threads for _, _, s in walk_plan(plan) if isinstance(s, Hole) and s.threads is not None}
+        self.threads = threads_in(plan)
         self.ready: deque[_Steps] = deque()
 
     def run(self) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
-
-from pastalang.plan.branches import Branch, BranchId, Form, Hole, InputText, Join, Place, Text, TurnStart
+from pastalang.plan.branches import Branch, BranchId, Form, Hole, InputText, Join, Text, TurnStart
 from pastalang.plan.build import with_history
 from pastalang.plan.machine import Machine
 from pastalang.plan.plan import Plan
-from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
+from pastalang.plan.structure import Nesting, nesting_of, placed_in, shared_loops, walk_plan
 from pastalang.program.program import Role
 from pastalang.program.types import Anything, Drafts, Null, Regex, String
 from pastalang.program.visit import arms_of
@@ -21,6 +19,8 @@ from pastalang.runtime.binding.chat import Turn, turns_of
 from pastalang.runtime.binding.shown_keys import with_keys_in_words
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
+from pastalang.runtime.constraints.masks import mask_of
+from pastalang.runtime.constraints.tokens import BoundedCache
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.inputs import roles_of
@@ -31,6 +31,7 @@ from pastalang.values.quotes import quotes
 from pastalang.values.schema.split import has_checks
 
 MOST_HISTORIES = 64  # sequences of roles for which a plan is kept
+_MOST_MASKS = 10_000
 
 
 class MakeGuide(Protocol):
@@ -60,10 +61,7 @@ class BoundPlan:
     def turns(self) -> tuple[Turn, ...]:
         """A plan that begins with text outside of a turn is no chat: nothing is written around its answer."""
         starts = {
-            segment.index: segment.role
-            for branch in self.plan.branches
-            for _, segment in walk(branch.segments)
-            if isinstance(segment, TurnStart)
+            segment.index: segment.role for _, _, segment in walk_plan(self.plan) if isinstance(segment, TurnStart)
         }
         if not starts:
             return ()
@@ -78,16 +76,14 @@ class BoundPlan:
         if not roles:
             return self
         if roles not in self._with_history:
-            if len(self._with_history) >= MOST_HISTORIES:
-                self._with_history.clear()
             found = replace(self, plan=with_history(self.plan, roles))
             _ = found.turns  # a chat template that refuses the turns refuses the request
             self._with_history[roles] = found
         return self._with_history[roles]
 
     @cached_property
-    def _with_history(self) -> dict[tuple[Role, ...], BoundPlan]:
-        return {}
+    def _with_history(self) -> BoundedCache[tuple[Role, ...], BoundPlan]:
+        return BoundedCache(MOST_HISTORIES)
 
     @cached_property
     def checked(self) -> BoundPlan:
@@ -98,10 +94,9 @@ class BoundPlan:
 
     def check_limits(self) -> None:
         """Raises `DeadEnd` if a token limit leaves no value, as far as that is known without inputs."""
-        for branch in self.plan.branches:
-            for _, segment in walk(branch.segments):
-                if isinstance(segment, Hole) and segment.form is Form.JSON:
-                    self._check_limit(segment)
+        for hole in self._holes:
+            if hole.form is Form.JSON:
+                self._check_limit(hole)
 
     def _check_limit(self, hole: Hole) -> None:
         types = dict(self.plan.types)
@@ -125,21 +120,21 @@ class BoundPlan:
     @cached_property
     def has_checks(self) -> bool:
         """Whether values of the answer are checked when they are finished."""
-        holes = (segment for branch in self.plan.branches for _, segment in walk(branch.segments))
-        types = [segment.type for segment in holes if isinstance(segment, Hole)]
-        return has_checks([*types, *dict(self.plan.types).values()])
+        return has_checks([*(hole.type for hole in self._holes), *dict(self.plan.types).values()])
 
     @cached_property
     def drafts(self) -> frozenset[Drafts | None]:
         """What its holes say about guesses."""
-        holes = (segment for branch in self.plan.branches for _, segment in walk(branch.segments))
-        return frozenset(segment.sampling.drafts for segment in holes if isinstance(segment, Hole))
+        return frozenset(hole.sampling.drafts for hole in self._holes)
 
     @property
     def _thinks(self) -> bool:
         """Whether the model thinks before it answers."""
-        segments = (segment for branch in self.plan.branches for _, segment in walk(branch.segments))
-        return any(isinstance(segment, Hole) and segment.form is Form.THOUGHT for segment in segments)
+        return any(hole.form is Form.THOUGHT for hole in self._holes)
+
+    @property
+    def _holes(self) -> Iterator[Hole]:
+        return (segment for _, _, segment in walk_plan(self.plan) if isinstance(segment, Hole))
 
     @cached_property
     def nesting(self) -> Nesting:
@@ -157,23 +152,16 @@ class BoundPlan:
     @cached_property
     def placed(self) -> frozenset[BranchId]:
         """The branches whose text is placed elsewhere than at their fork."""
-        return frozenset(
-            segment.branch
-            for branch in self.plan.branches
-            for _, segment in walk(branch.segments)
-            if isinstance(segment, Place)
-        )
+        return placed_in(branch.segments for branch in self.plan.branches)
 
     @cached_property
     def joiners(self) -> Mapping[BranchId, tuple[tuple[BranchId, int], ...]]:
         """For each branch, the branches that join it, each with the number of loops that contain both."""
         found: dict[BranchId, dict[BranchId, int]] = {branch.id: {} for branch in self.plan.branches}
-        for branch in self.plan.branches:
-            for _, segment in walk(branch.segments):
-                if isinstance(segment, Join):
-                    loops = self.nesting.loops
-                    for joined in segment.branches:
-                        found[joined][branch.id] = shared_loops(loops[branch.id], loops[joined])
+        loops = self.nesting.loops
+        for branch, _, segment in walk_plan(self.plan):
+            for joined in segment.branches if isinstance(segment, Join) else ():
+                found[joined][branch.id] = shared_loops(loops[branch.id], loops[joined])
         return {id: tuple(others.items()) for id, others in found.items()}
 
     @cached_property
@@ -189,18 +177,9 @@ class BoundPlan:
         }
 
     @cached_property
-    def _masks(self) -> dict[frozenset[int], TokenMask]:
-        return {}
+    def _masks(self) -> BoundedCache[frozenset[int], TokenMask]:
+        return BoundedCache(_MOST_MASKS)
 
-    def mask(self, tokens: Iterable[int]) -> TokenMask:
+    def mask(self, tokens: frozenset[int]) -> TokenMask:
         """The mask that allows exactly these tokens. Equal sets of tokens share one mask."""
-        wanted = frozenset(tokens)
-        known = self._masks.get(wanted)
-        if known is None:
-            known = np.zeros(-(-self.encoder.size // 32), dtype=np.uint32)
-            for token in wanted:
-                known[token // 32] |= np.uint32(1 << (token % 32))
-            known.setflags(write=False)
-            if len(self._masks) < 10_000:
-                self._masks[wanted] = known
-        return known
+        return self._masks.cached(tokens, lambda: mask_of(self.encoder.size, tokens))

@@ -27,7 +27,7 @@ from pastalang.plan.branches import (
     Text,
 )
 from pastalang.plan.plan import Plan
-from pastalang.plan.structure import walk
+from pastalang.plan.structure import placed_in
 from pastalang.program import types as t
 from pastalang.program.visit import arms_of
 from pastalang.values.json import spell
@@ -81,12 +81,7 @@ class _WhitespaceMover:
         self.segments: dict[BranchId, Segments] = {branch.id: branch.segments for branch in plan.branches}
         self._types: Mapping[str, t.Type] = dict(plan.types)
         self._encoder = encoder
-        self._placed = {
-            segment.branch
-            for branch in plan.branches
-            for _, segment in walk(branch.segments)
-            if isinstance(segment, Place)
-        }
+        self._placed = placed_in(branch.segments for branch in plan.branches)
 
     def all(self, segments: Segments, *, ends_in_text: bool) -> Segments:
         """The segments with white space moved. `ends_in_text`: after them, the branch is fed text or nothing."""

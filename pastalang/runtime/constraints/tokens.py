@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -235,7 +235,7 @@ def _build(order: Ints, lengths: Ints, letters: NDArray[np.uint8], shared: Ints)
 
 T = TypeVar("T")
 
-MAX_RECENT = 2_000  # masks of a 128k vocabulary take 16 kB each
+MAX_RECENT = 2_000  # results that guides share: masks of a 128k vocabulary take 16 kB each
 _MAX_KNOWN, _MAX_KNOWN_BYTES = 4_096, 128  # texts whose tokens are remembered, and how long they are
 
 
@@ -245,7 +245,7 @@ class Tokens:
 
     vocabulary: Vocabulary
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
-    recent: dict[Any, Any] = field(default_factory=dict, repr=False)
+    recent: LruCache[Any, Any] = field(default_factory=partial(LruCache, MAX_RECENT), repr=False)
 
     @property
     def size(self) -> int:
@@ -323,12 +323,8 @@ class Tokens:
         return self.shortest(text)
 
     def cached_recent(self, key: object, make: Callable[[], T]) -> T:
-        """The result of `make`, cached by its key; the oldest results are dropped first."""
-        if key not in self.recent:
-            if len(self.recent) >= MAX_RECENT:
-                self.recent.pop(next(iter(self.recent)), None)
-            self.recent[key] = make()
-        found: T = self.recent[key]
+        """The result of `make`, cached by its key as long as it is used now and then."""
+        found: T = self.recent.cached(key, make)
         return found
 
     def cached(self, key: object, make: Callable[[], T]) -> T:

@@ -18,7 +18,7 @@ from pastalang.program.types import QuoteUnit
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.tokens import ROOT, Ints, LruCache, Tokens, TokenTrie, ranges
+from pastalang.runtime.constraints.tokens import ROOT, BoundedCache, Ints, LruCache, Tokens, TokenTrie, ranges
 from pastalang.values.quotes import BORDER, places_of
 
 _MAX_MASKS = 256
@@ -122,7 +122,7 @@ class VerbatimMachine:
         self._quoted = quoted
         self._matches = matches_of(source, seam.tokens)
         self.start: MachineState = _OPEN if quoted else _BEGIN
-        self._places: dict[Span, Ints] = {_BEGIN: source.begins}
+        self._places: BoundedCache[Span, Ints] = BoundedCache(_MAX_PLACES)
         self._masks: dict[tuple[MachineState, int | None], TokenMask] = {}
         self._costs: dict[bytes, int] = {}
         self._most_cost = max(_LONGEST_CHARACTER, source.longest) + 1  # tokens to an end, from any place
@@ -199,8 +199,6 @@ class VerbatimMachine:
         if not len(following):
             return None
         longer = Span(int(following[0]) - span.length - 1, span.length + 1)
-        if len(self._places) >= _MAX_PLACES:
-            self._places = {_BEGIN: self._source.begins}
         self._places[longer] = following
         return longer
 
