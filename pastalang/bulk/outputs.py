@@ -86,7 +86,7 @@ class JsonLines:
         return None
 
     def write(self, path: Path, rows: Sequence[Row]) -> None:
-        _write_text(path, "".join(f"{_line(row, self._own)}\n" for row in rows))
+        write_text(path, "".join(f"{_line(row, self._own)}\n" for row in rows))
 
     def join(self, path: Path, parts: Iterable[Path]) -> None:
         _concatenate(path, b"", parts)
@@ -159,11 +159,11 @@ class Csv:
         self.misfit = flat.misfit
 
     def write(self, path: Path, rows: Sequence[Row]) -> None:
-        _write_text(path, "".join(self._line(self._cells(row)) for row in rows))
+        write_text(path, "".join(self._line(self._cells(row)) for row in rows))
 
     def join(self, path: Path, parts: Iterable[Path]) -> None:
         head = path.with_suffix(".head")
-        _write_text(head, self._line(self._flat.names))
+        write_text(head, self._line(self._flat.names))
         _concatenate(path, head.read_bytes(), parts)
         head.unlink()
 
@@ -229,7 +229,7 @@ class Parquet:
         kind = _type_of_ids([row["id"] for row in rows])
         with path.open("wb") as stream:
             parquet.write_table(table.replace_schema_metadata({_IDS: kind}), stream)
-            _sync(stream)
+            sync(stream)
 
     def join(self, path: Path, parts: Iterable[Path]) -> None:
         import pyarrow as pa
@@ -250,7 +250,7 @@ class Parquet:
             if group:
                 writer.write_table(pa.concat_tables(group))
         with path.open("rb+") as written:
-            _sync(written)
+            sync(written)
 
     def _row(self, row: Row) -> Row:
         from pastalang.bulk.table import encoded
@@ -275,10 +275,10 @@ def _type_of_ids(ids: Sequence[str | int | None]) -> bytes:
     return _INTEGER if all(isinstance(id, int) and -_LARGEST <= id <= _LARGEST for id in known) else _TEXT
 
 
-def _write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write(text)
-        _sync(stream)
+        sync(stream)
 
 
 def _concatenate(path: Path, head: bytes, parts: Iterable[Path]) -> None:
@@ -289,9 +289,9 @@ def _concatenate(path: Path, head: bytes, parts: Iterable[Path]) -> None:
         for part in parts:
             with part.open("rb") as read:
                 shutil.copyfileobj(read, stream, 1 << 20)
-        _sync(stream)
+        sync(stream)
 
 
-def _sync(stream: Any) -> None:
+def sync(stream: Any) -> None:
     stream.flush()
     os.fsync(stream.fileno())

@@ -9,15 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import (
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pastalang.bulk.documents import BadDocument, Columns, Document, Id, Record, in_utf8
 from pastalang.failures import InputError, PastaError
@@ -30,9 +25,7 @@ from pastalang.plan.serialise import fingerprint
 from pastalang.program.program import Input, InputKind, JsonBody, OneOf, Program
 from pastalang.program.types import Object
 from pastalang.runtime.answer_parts import FieldResult
-from pastalang.runtime.call import (
-    template_of,
-)  # fmt: skip
+from pastalang.runtime.call import template_of
 from pastalang.runtime.errors import BadInputs, RunError, TooLong
 from pastalang.runtime.long_document import LongDocument, WindowPlan
 from pastalang.runtime.models.choice import revision_of
@@ -44,9 +37,6 @@ from pastalang.runtime.windows import Windowing
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.pydantic.from_core import json_of
 from pastalang.version import __version__
-
-if TYPE_CHECKING:
-    pass
 
 _TEXT: Final = "text"  # the input of the program of a type
 

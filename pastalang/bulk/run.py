@@ -25,6 +25,7 @@ import re
 import sys
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -32,11 +33,11 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, Final, Generic, TypeAlias, TypeVar
 
 from pastalang.bulk.documents import Corpus, Document
 from pastalang.bulk.doubts import Doubts
-from pastalang.bulk.outputs import ALL, Output, Shape
+from pastalang.bulk.outputs import ALL, Output, Shape, sync, write_text
 from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, rows_of, text_of_id, without_value
 from pastalang.failures import PastaError, TruncationWarning
 from pastalang.hosts.opening import AnyEngine
@@ -188,7 +189,7 @@ class Ledger:
         first = 0
         for chunk in self.chunks:
             digest, found = Digest(), 0
-            for document in _taken(documents, chunk.rows):
+            for document in islice(documents, chunk.rows):
                 digest.add(document)
                 found += 1
             if found < chunk.rows or digest.value != chunk.documents:
@@ -242,8 +243,7 @@ class Ledger:
     def _log(self, entry: Mapping[str, Any]) -> None:
         with (self.folder / _JOURNAL).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(entry) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+            sync(stream)
 
     def _part(self, number: int) -> Path:
         return self.folder / f"{number:06}{self.out.suffix}"
@@ -313,20 +313,9 @@ class Digest:
         return self._hash.hexdigest()[:16]
 
 
-def _taken(documents: Iterator[Document], count: int) -> Iterable[Document]:
-    for _ in range(count):
-        document = next(documents, None)
-        if document is None:
-            return
-        yield document
-
-
 def _replace(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.draft")
-    with draft.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
+    write_text(draft, text)
     draft.replace(path)
     _sync_folder(path.parent)
 
@@ -365,6 +354,9 @@ else:
 
 
 Decode: TypeAlias = "Callable[[Iterator[Document]], Iterator[tuple[Document, Row]]]"
+T = TypeVar("T")
+R = TypeVar("R")
+C = TypeVar("C", bound="Counts")
 
 CHUNK: Final = 256  # rows
 
@@ -387,7 +379,7 @@ class Job:
 
 
 @dataclass
-class Counts:
+class Counts(ABC):
     """The rows so far: those of earlier processes, and those of this one."""
 
     statuses: Counter[str] = field(default_factory=Counter)
@@ -405,6 +397,9 @@ class Counts:
     def seconds(self) -> float:
         """Of this process."""
         return time.perf_counter() - self.began
+
+    @abstractmethod
+    def add(self, row: Any) -> None: ...
 
     def count(self, status: str, read: int, written: int, passes: int) -> None:
         """One row with the tokens that it has read and written."""
@@ -514,21 +509,21 @@ def run_job(
             ledger.skip(documents)
             report(totals)
             warnings.simplefilter("ignore", TruncationWarning)  # every row has its status
-            _write(decode(_until(documents, is_stopped)), job, _Writer(job, ledger, totals, report))
+            _write(decode(until(documents, is_stopped)), job, _RowWriter(job, ledger, totals, report))
         if is_stopped():
             raise Stopped("stopped", by_caller=True)
         ledger.finish()
     return totals
 
 
-def _until(documents: Iterator[Document], is_stopped: Callable[[], bool]) -> Iterator[Document]:
-    for document in documents:
+def until(given: Iterable[T], is_stopped: Callable[[], bool]) -> Iterator[T]:
+    for one in given:
         if is_stopped():
             return
-        yield document
+        yield one
 
 
-def _write(pairs: Iterator[tuple[Document, Row]], job: Job, writer: _Writer) -> None:
+def _write(pairs: Iterator[tuple[Document, Row]], job: Job, writer: _RowWriter) -> None:
     while True:
         try:
             pair = next(pairs, None)
@@ -545,44 +540,52 @@ def _write(pairs: Iterator[tuple[Document, Row]], job: Job, writer: _Writer) -> 
     writer.commit()
 
 
-class _Writer:
-    """Collects rows, and commits them when there are enough for a chunk."""
+class ChunkWriter(Generic[C, R]):
+    """Collects rows, and commits them when there are enough for a chunk. `part` is a row as the ledger keeps it."""
 
-    def __init__(self, job: Job, ledger: Ledger, totals: Totals, report: Callable[[Totals], None]) -> None:
-        self._job = job
-        self._ledger = ledger
-        self._totals = totals
-        self._report = report
+    def __init__(
+        self, ledger: Ledger, totals: C, report: Callable[[C], None], chunk: int, part: Callable[[R], dict[str, Any]]
+    ) -> None:
+        self._ledger, self._totals, self._report, self._chunk, self._part = ledger, totals, report, chunk, part
         self._since = time.perf_counter()
         self._begin()
 
     def _begin(self) -> None:
-        self._rows: list[Row] = []
-        self._digest = Digest()
+        self._rows: list[dict[str, Any]] = []
+        self._digest, self._sums = Digest(), type(self._totals)()
+
+    def add(self, document: Document, row: R) -> None:
+        self._rows.append(self._part(row))
+        self._digest.add(document)
+        self._sums.add(row)
+        self._totals.add(row)
+        self._report(self._totals)
+        if len(self._rows) >= self._chunk:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit what there is."""
+        if self._rows:
+            now = time.perf_counter()
+            self._ledger.commit(self._rows, self._sums.as_chunk(self._digest, now - self._since))
+            self._since = now
+            self._begin()
+
+
+class _RowWriter(ChunkWriter["Totals", Row]):
+    def __init__(self, job: Job, ledger: Ledger, totals: Totals, report: Callable[[Totals], None]) -> None:
+        super().__init__(ledger, totals, report, job.chunk, lambda row: row)
+        self._job = job
 
     def fitted(self, document: Document, row: Row) -> Row:
         misfit = self._ledger.output.misfit(row["value"])
         return row if misfit is None else without_value(row, document, misfit)
 
-    def add(self, document: Document, row: Row) -> None:
-        self._rows.append(row)
-        self._digest.add(document)
-        self._totals.add(row)
-        self._report(self._totals)
-        if len(self._rows) >= self._job.chunk:
-            self.commit()
-
     def commit(self) -> None:
-        """Commit what there is. Raises `Stopped` if too many rows have failed."""
+        """Raises `Stopped` if too many rows have failed."""
         if not self._rows:
             return
-        now = time.perf_counter()
-        sums = Totals()
-        for row in self._rows:
-            sums.add(row)
-        self._ledger.commit(self._rows, sums.as_chunk(self._digest, now - self._since))
-        self._since = now
-        self._begin()
+        super().commit()
         rate = self._totals.failed / self._totals.rows
         if rate > self._job.max_error_rate:
             raise Stopped(

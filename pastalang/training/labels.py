@@ -8,19 +8,17 @@ Rows are committed in chunks, as those of `pasta extract` are, so a run that is 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from pastalang.bulk.documents import Document
-from pastalang.bulk.run import Chunk, Counts, Digest, Ledger
+from pastalang.bulk.outputs import sync, write_text
+from pastalang.bulk.run import ChunkWriter, Counts, Ledger, until
 from pastalang.failures import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.plan.serialise import fingerprint
@@ -283,41 +281,14 @@ def _label(
 ) -> None:  # fmt: skip
     if not asked:
         return
-    found, at = labelled(_until(asked, is_stopped), job.plan, job.teacher(), job.min_confidence), 0
+    found = labelled(until(asked, is_stopped), job.plan, job.teacher(), job.min_confidence)
     report(totals)
-    began = time.perf_counter()
-    while rows := list(_counted(islice(found, job.chunk), totals, report)):
-        ledger.commit(
-            [_part(one) for one in rows], _chunk(rows, asked[at : at + len(rows)], time.perf_counter() - began)
-        )
-        began, at = time.perf_counter(), at + len(rows)
-    if at < len(asked):
+    writer = ChunkWriter(ledger, totals, report, job.chunk, _part)
+    for one, row in zip(asked, found, strict=False):
+        writer.add(_document(one), row)
+    writer.commit()
+    if totals.rows < totals.of:
         raise Interrupted(f"stopped after {totals.rows:,} of {totals.of:,} rows")
-
-
-def _chunk(rows: Sequence[Labelled], asked: Sequence[Asked | BadRow], seconds: float) -> Chunk:
-    digest, sums = Digest(), LabelTotals()
-    for one in asked:
-        digest.add(_document(one))
-    for row in rows:
-        sums.add(row)
-    return sums.as_chunk(digest, seconds)
-
-
-def _counted(
-    found: Iterator[Labelled], totals: LabelTotals, report: Callable[[LabelTotals], None]
-) -> Iterator[Labelled]:
-    for one in found:
-        totals.add(one)
-        report(totals)
-        yield one
-
-
-def _until(asked: Iterable[Asked | BadRow], is_stopped: Callable[[], bool]) -> Iterator[Asked | BadRow]:
-    for one in asked:
-        if is_stopped():
-            return
-        yield one
 
 
 def _document(one: Asked | BadRow) -> Document:
@@ -342,9 +313,7 @@ class _TrainingRows:
         return None
 
     def write(self, path: Path, rows: Sequence[dict[str, Any]]) -> None:
-        with path.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            _sync(stream)
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
     def join(self, path: Path, parts: Iterable[Path]) -> None:
         dropped = path.with_name(_DROPPED)
@@ -352,7 +321,7 @@ class _TrainingRows:
             for part in parts:
                 for line in part.read_text(encoding="utf-8").split("\n")[:-1]:
                     _write(json.loads(line), kept, others)
-            _sync(kept)
+            sync(kept)
 
 
 def _write(one: dict[str, Any], kept: IO[str], others: IO[str]) -> None:
@@ -362,8 +331,3 @@ def _write(one: dict[str, Any], kept: IO[str], others: IO[str]) -> None:
         return
     about = json.dumps({name: value for name, value in one.items() if value is not None}, ensure_ascii=False)
     others.write(f'{about[:-1]}, "row": {row}}}\n')
-
-
-def _sync(stream: IO[str]) -> None:
-    stream.flush()
-    os.fsync(stream.fileno())
