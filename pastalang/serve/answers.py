@@ -17,6 +17,7 @@ from pastalang.serve.tasks import AnswerKind
 from pastalang.serve.wire import Ask
 
 _PLAIN: Final = (AnswerKind.TEXT, AnswerKind.COMPLETION)
+_TEXT: Final = "text_completion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,13 @@ class Head:
 
 
 def completion(head: Head, choices: Sequence[Choice], encoder: Encoder, *, logprobs: bool) -> dict[str, Any]:
-    return {
-        "id": head.name,
-        "object": "chat.completion",
-        "created": head.created,
-        "model": head.model,
-        "choices": [_choice(index, one, encoder, logprobs) for index, one in enumerate(choices)],
-        "usage": usage_of(choices, encoder),
-        "pasta": pasta_of(choices),
-    }
+    parts = [_choice(index, one, encoder, logprobs) for index, one in enumerate(choices)]
+    return _body(head, "chat.completion", parts, usage=usage_of(choices, encoder), pasta=pasta_of(choices))
+
+
+def _body(head: Head, kind: str, choices: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    about = {"id": head.name, "object": kind, "created": head.created, "model": head.model}
+    return {**about, "choices": choices, **more}
 
 
 def _choice(index: int, choice: Choice, encoder: Encoder, logprobs: bool) -> dict[str, Any]:
@@ -175,13 +174,8 @@ def pasta_of(choices: Sequence[Choice], *, with_fields: bool = False) -> dict[st
 
 
 def chunk(head: Head, index: int, delta: Mapping[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
-    return {
-        "id": head.name,
-        "object": "chat.completion.chunk",
-        "created": head.created,
-        "model": head.model,
-        "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason, "logprobs": None}],
-    }
+    choice = {"index": index, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+    return _body(head, "chat.completion.chunk", [choice])
 
 
 def tool_chunks(head: Head, index: int, choice: Choice) -> Iterator[dict[str, Any]]:
@@ -190,7 +184,7 @@ def tool_chunks(head: Head, index: int, choice: Choice) -> Iterator[dict[str, An
 
 def usage_chunk(head: Head, choices: Sequence[Choice], encoder: Encoder, *, with_fields: bool) -> dict[str, Any]:
     pasta = pasta_of(choices, with_fields=with_fields)
-    return {**chunk(head, 0, {}), "choices": [], "usage": usage_of(choices, encoder), "pasta": pasta}
+    return _body(head, "chat.completion.chunk", [], usage=usage_of(choices, encoder), pasta=pasta)
 
 
 def event_chunk(head: Head, index: int, events: Sequence[Event]) -> dict[str, Any]:
@@ -226,21 +220,16 @@ def text_completion(head: Head, choices: Sequence[Choice], encoder: Encoder, ask
         }
         for index, one in enumerate(choices)
     ]
-    more = {"usage": usage_of(choices, encoder), "pasta": pasta_of(choices)}
-    return {**_text_head(head), "choices": parts, **more}
+    return _body(head, _TEXT, parts, usage=usage_of(choices, encoder), pasta=pasta_of(choices))
 
 
 def text_chunk(head: Head, text: str, finish_reason: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "text": text, "finish_reason": finish_reason, "logprobs": None}
-    return {**_text_head(head), "choices": [choice]}
+    return _body(head, _TEXT, [choice])
 
 
 def text_usage_chunk(head: Head, choice: Choice, encoder: Encoder) -> dict[str, Any]:
-    return {**_text_head(head), "choices": [], "usage": usage_of([choice], encoder), "pasta": pasta_of([choice])}
-
-
-def _text_head(head: Head) -> dict[str, Any]:
-    return {"id": head.name, "object": "text_completion", "created": head.created, "model": head.model}
+    return _body(head, _TEXT, [], usage=usage_of([choice], encoder), pasta=pasta_of([choice]))
 
 
 def _text_logprobs(choice: Choice, encoder: Encoder) -> dict[str, Any]:

@@ -12,12 +12,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any, Final
 
 from fastapi import Request
 
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.plan.branches import Mode
 from pastalang.program.program import Role
 from pastalang.serve.errors import RequestError, bad_request
 
@@ -44,14 +44,6 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {  # accepted with these values
     "web_search_options": (None,),
     "suffix": (None, ""),
 }
-
-
-class Mode(Enum):
-    """What `extra_body={"pasta": {"mode": …}}` may ask for."""
-
-    STRICT = "strict"
-    LOCKSTEP = "lockstep"
-    SEQUENTIAL = "sequential"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +115,7 @@ def read_chat(body: Any) -> Ask:
     reader = _Reader(body)
     reader.refuse_unknown(_CHAT)
     messages = read_messages(reader.required("messages", list, "a list of messages"), "messages")
-    schema = _response_format(reader.optional("response_format", dict, "an object"))
+    schema = _format(reader.optional("response_format", dict, "an object"), "response_format", inside="json_schema")
     tools = _tools(reader.optional("tools", list, "a list"), body.get("tool_choice"), nested=True)
     return _with_sampling(
         reader, messages, schema, tools, limits=("max_completion_tokens", "max_tokens"),
@@ -172,7 +164,7 @@ def read_responses(body: Any) -> Ask:
     if instructions:
         messages = (Message(Role.SYSTEM, instructions), *messages)
     text = reader.optional("text", dict, "an object") or {}
-    schema = _text_format(text.get("format"))
+    schema = _format(text.get("format"), "text.format")
     tools = _tools(reader.optional("tools", list, "a list"), body.get("tool_choice"), nested=False)
     return _with_sampling(reader, messages, schema, tools, limits=("max_output_tokens",), include_usage=True)
 
@@ -299,41 +291,28 @@ def _part(part: Any, place: str) -> str:
 # ── what the answer is ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _response_format(given: Mapping[str, Any] | None) -> Schema | None:
+def _format(given: Any, param: str, *, inside: str = "") -> Schema | None:
+    """`inside`: the key of the object that holds the schema and its name, if they do not stand beside the type."""
     if given is None:
         return None
-    match given.get("type"):
+    match _mapping(given, param).get("type"):
         case "text":
             return None
         case "json_object":
-            return Schema('{"type": "object"}', "response_format")
+            return Schema('{"type": "object"}', param)
+        case "json_schema" if inside:
+            return _schema(_mapping(given.get(inside), f"{param}.{inside}"), f"{param}.{inside}")
         case "json_schema":
-            inner = given.get("json_schema")
-            if not isinstance(inner, Mapping):
-                raise bad_request("`response_format.json_schema` must be an object", "response_format.json_schema")
-            return _schema(inner, "response_format.json_schema")
+            return _schema(given, param)
         case kind:
-            raise _unknown_format(kind, "response_format.type")
+            wrong = f"`{param}.type` must be text, json_object or json_schema, not {kind!r}"
+            raise bad_request(wrong, f"{param}.type")
 
 
-def _text_format(given: Any) -> Schema | None:
-    if given is None:
-        return None
+def _mapping(given: Any, param: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise bad_request("`text.format` must be an object", "text.format")
-    match given.get("type"):
-        case "text":
-            return None
-        case "json_object":
-            return Schema('{"type": "object"}', "text.format")
-        case "json_schema":
-            return _schema(given, "text.format")
-        case kind:
-            raise _unknown_format(kind, "text.format.type")
-
-
-def _unknown_format(kind: Any, param: str) -> Exception:
-    return bad_request(f"`{param}` must be text, json_object or json_schema, not {kind!r}", param)
+        raise bad_request(f"`{param}` must be an object", param)
+    return given
 
 
 def _schema(given: Mapping[str, Any], param: str) -> Schema:
@@ -341,11 +320,8 @@ def _schema(given: Mapping[str, Any], param: str) -> Schema:
     if not isinstance(schema, Mapping):
         raise bad_request(f"`{param}.schema` must be a JSON Schema", f"{param}.schema")
     name = given.get("name", "answer")
-    return Schema(_spelled(schema), f"{param}.schema", name if isinstance(name, str) else "answer")
-
-
-def _spelled(schema: Any) -> str:
-    return json.dumps(schema, ensure_ascii=False)
+    text = json.dumps(schema, ensure_ascii=False)
+    return Schema(text, f"{param}.schema", name if isinstance(name, str) else "answer")
 
 
 def _tools(given: Sequence[Any] | None, choice: Any, *, nested: bool) -> ToolUse | None:

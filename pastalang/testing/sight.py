@@ -8,7 +8,7 @@ those of the running text outside all blocks, and `answer` everything but a thou
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
 import networkx
 
@@ -36,8 +36,8 @@ def sees(program: Program | Plan, value: str, other: str) -> bool:
     plan = _plan_of(program)
     names = _Names(plan)
     seen, wanted = names.find(other), names.find(value)
-    needs = _with_earlier_items(plan, dependency_graph(plan)).pred
-    return any(not seen.isdisjoint(_before(name, needs) | _in_lock_step(plan, name)) for name in wanted)
+    graph = _with_earlier_items(plan, dependency_graph(plan))
+    return any(not seen.isdisjoint(_before(name, graph) | _in_lock_step(plan, name)) for name in wanted)
 
 
 def sees_all(program: Program | Plan, value: str, other: str) -> bool:
@@ -49,8 +49,8 @@ def sees_all(program: Program | Plan, value: str, other: str) -> bool:
     plan = _plan_of(program)
     names = _Names(plan)
     seen, wanted = names.find(other), names.find(value)
-    needs = dependency_graph(plan).pred
-    return all(seen <= _before(name, needs) for name in wanted)
+    graph = dependency_graph(plan)
+    return all(seen <= _before(name, graph) for name in wanted)
 
 
 def named_views(plan: Plan, executed: Simulated) -> dict[tuple[str, int], dict[str, int]]:
@@ -157,16 +157,9 @@ def _with_earlier_items(plan: Plan, graph: networkx.DiGraph) -> networkx.DiGraph
     return graph
 
 
-def _before(name: str, needs: Mapping[str, Collection[str]]) -> set[str]:
+def _before(name: str, graph: networkx.DiGraph) -> set[str]:
     """Everything that is written before it. In a list, that may be itself in an earlier item."""
-    found: set[str] = set()
-    waiting = list(needs[name])
-    while waiting:
-        before = waiting.pop()
-        if before not in found:
-            found.add(before)
-            waiting.extend(needs[before])
-    return found
+    return set().union(*({before, *networkx.ancestors(graph, before)} for before in graph.pred[name]))
 
 
 def _in_lock_step(plan: Plan, name: str) -> set[str]:
