@@ -451,27 +451,27 @@ def _check_preference(given: TrainSettings) -> None:
 
 def _job_of(given: TrainSettings, settings: Settings, program: Program, chosen: Template) -> Job:
     from pastalang.training.fine_tune import Job
+    from pastalang.training.probe_methods import Masking
 
+    is_masked = given.method is MethodName.SPACE
+    masking = Masking(given.distances, given.plain, given.cuts) if is_masked else None
     validation = None if given.validation is None else rows_of(given.validation, given.columns)
     return Job(
-        _taught(given, program, chosen), given.model, given.data_rows, given.out, settings, validation=validation,
-        held_out=given.hold_out, epochs=given.epochs, warmup=given.warm_up, rows=given.rows, length=given.length,
-        lora=given.lora_settings, keep_adapter=given.keep_adapter, device=given.device, attention=given.attention,
-        workers=given.workers, skip_bad=given.skip_bad, needs_judge=given.judge_every is not None,
-        overwrite=given.overwrite, options=given.repeated, logs=tuple(given.log or ()),
+        _taught(given, program, chosen), given.model, given.data_rows, given.out, settings, masking=masking,
+        validation=validation, held_out=given.hold_out, epochs=given.epochs, warmup=given.warm_up, rows=given.rows,
+        length=given.length, lora=given.lora_settings, keep_adapter=given.keep_adapter, device=given.device,
+        attention=given.attention, workers=given.workers, skip_bad=given.skip_bad,
+        needs_judge=given.judge_every is not None, overwrite=given.overwrite, options=given.repeated,
+        logs=tuple(given.log or ()),
     )  # fmt: skip
 
 
 def _taught(given: TrainSettings, program: Program, chosen: Template) -> Method:
     from pastalang.training.method import OwnThreads, ParallelValues
-    from pastalang.training.probe_methods import Masking, SemiAutoregressive
 
-    taught: Method = ParallelValues(program, given.mode.modes, given.template, given.overrun)
     if isinstance(chosen.messages[-1].body, AutoBody):
-        taught = OwnThreads(program, given.template, given.overrun)
-    if given.method is MethodName.SPACE:
-        taught = SemiAutoregressive(taught, Masking(given.distances, given.plain, given.cuts))
-    return taught
+        return OwnThreads(program, given.template, given.overrun)
+    return ParallelValues(program, given.mode.modes, given.template, given.overrun)
 
 
 def _usual_precision(device: str | None, *, is_said: bool) -> Precision:

@@ -177,7 +177,7 @@ def _without_space(text: str) -> str:
 # ── texts with threads ────────────────────────────────────────────────────────────────────────────────
 
 
-_THREAD = {
+THREADS = {
     AutoPolicy.PASTA: re.compile(r"<async>(.*?)</async>", re.DOTALL),
     AutoPolicy.APAR: re.compile(r"\[Child\](.*?)\[/Child\]", re.DOTALL),
 }
@@ -220,7 +220,7 @@ def read_thread_text(text: str, policy: AutoPolicy) -> ThreadText:
     if foreign in text:
         mine = policy.value
         raise BadRow(f"value: {foreign} begins a thread of auto({other.value}), and the program has auto({mine})")
-    pieces = _THREAD[policy].split(text)
+    pieces = THREADS[policy].split(text)
     mains, threads = pieces[::2], tuple(pieces[1::2])
     reader = reader_of(policy, in_thread=False)
     main = "".join(mains)

@@ -1,4 +1,4 @@
-"""Let a model answer rows and score the answers: through the engine, also during training, and with teacher forcing."""
+"""Let a model answer rows through the engine and score the answers, also during training."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
 from typing import Any, Final, TypeAlias
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from pastalang.failures import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
-from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.reference import attention_of
 from pastalang.runtime.models.step_attention import ATTENTION
@@ -24,7 +18,6 @@ from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.request_window import RequestWindow
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.state import RequestState
-from pastalang.training.batches import collate, logits_of
 from pastalang.training.data import CATEGORY, VALUE, Row
 from pastalang.training.metrics import (
     Accepted,
@@ -37,7 +30,7 @@ from pastalang.training.metrics import (
     example_of,
     report_on_texts,
 )
-from pastalang.training.recording import Drawn, TaughtToken, TrainingRow, drawn_of
+from pastalang.training.recording import Drawn, drawn_of
 from pastalang.values.json import JsonValue, spell_json
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
@@ -263,60 +256,3 @@ class Evaluation:
     def _score(self, engine: Engine, plan: Plan) -> Score:
         found = score_rows_by_decoding(engine, plan, self.rows, batch=BATCH, any_mode=True)
         return Score(found.report, found.fields)
-
-
-# ── with teacher forcing ─────────────────────────────────────────────────────────────────────────────────────
-
-
-_RIGHT, _WRONG = "right", "wrong"
-
-
-def score_rows(model: Any, rows: Sequence[TrainingRow], *, categories: Sequence[str] = (), batch: int = 16) -> Report:
-    """`categories`: those of the rows, if they have any."""
-    named = categories or [""] * len(rows)
-    examples = []
-    was_training = model.training
-    model.eval()
-    for start in range(0, len(rows), batch):
-        part = rows[start : start + batch]
-        for row, category, logits in zip(part, named[start:], _logits(model, part), strict=False):
-            examples.append(_example(row, category, logits))
-    model.train(was_training)
-    return evaluate(examples)
-
-
-@torch.no_grad()
-def _logits(model: Any, rows: Sequence[TrainingRow]) -> list[NDArray[np.float32]]:
-    device = next(model.parameters()).device
-    together = collate([[row] for row in rows], max(map(len, rows))).to(device)
-    logits = logits_of(model, together).float().cpu().numpy()
-    return [logits[index] for index in range(len(rows))]
-
-
-def _example(row: TrainingRow, category: str, logits: NDArray[np.float32]) -> Example:
-    expected: dict[str, list[str]] = {}
-    predicted: dict[str, str | None] = {}
-    ordered = sorted(row.taught, key=_name)
-    for name, places in groupby(ordered, key=_name):
-        taught = list(places)
-        drawn = [_likeliest(logits[one.place], one.allowed) for one in taught]
-        expected[name] = ["n/a" if taught[0].is_absent else _RIGHT]
-        predicted[name] = _outcome(taught, drawn)
-    return Example(category, expected, predicted)
-
-
-def _outcome(taught: Sequence[TaughtToken], drawn: Sequence[int]) -> str | None:
-    if all(one.token == token for one, token in zip(taught, drawn, strict=True)):
-        return None if taught[0].is_absent else _RIGHT
-    return None if drawn[0] == taught[0].absent else _WRONG
-
-
-def _name(taught: TaughtToken) -> str:
-    return taught.field + "".join(f"[{item}]" for item in taught.items)
-
-
-def _likeliest(logits: NDArray[np.float32], allowed: TokenMask | None) -> int:
-    if allowed is None:
-        return int(logits.argmax())
-    bits = np.unpackbits(allowed.view(np.uint8), bitorder="little")[: len(logits)].astype(np.bool_)
-    return int(np.where(bits, logits[: len(bits)], -np.inf).argmax())

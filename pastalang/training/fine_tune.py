@@ -29,7 +29,7 @@ from pastalang.training.memory import Forecast, NoForecast, Shape, forecast, giv
 from pastalang.training.method import Method, OnDone, Recording, Variants, record_rows
 from pastalang.training.model_files import Base, Lora, read_base, save
 from pastalang.training.probe_lines import table
-from pastalang.training.probe_methods import ASKED, Masks, masks_of
+from pastalang.training.probe_methods import ASKED, Masking, Masks
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import (
     ROWS,
@@ -60,7 +60,7 @@ class Job:
     """`epochs` takes the place of the settings' steps, `warmup` None that of their warm-up: a tenth, at most 100 steps.
 
     Without a `validation` file, a share of the rows is held out; with `needs_judge`, too few of them are refused.
-    `options` are kept in `run.toml`.
+    With `masking`, the weights also learn to predict. `options` are kept in `run.toml`.
     """
 
     method: Method
@@ -68,6 +68,7 @@ class Job:
     data: RowFile
     out: Path
     settings: Settings
+    masking: Masking | None = None
     validation: RowFile | None = None
     held_out: float = 0.1
     epochs: float | None = None
@@ -175,7 +176,7 @@ def gather(job: Job, reporter: Reporter, *, cache: Path | None = None) -> Datase
         )
     variants = [ways for number, (_, ways) in enumerate(given) if number not in chosen]
     length = job.length or _line_length(variants)
-    masks = masks_of(job.method, base, job.settings.seed)
+    masks = None if job.masking is None else Masks(job.masking, job.method, base, job.settings.seed)
     batches = PackedBatches(variants, rows=job.rows, length=length, seed=job.settings.seed, adding=masks)
     settings = _settings(job, batches)
     summary = _summary(variants, batches, settings, validation_rows)
@@ -265,7 +266,7 @@ def _identity(job: Job, dataset: Dataset, model: Any) -> dict[str, str]:
     lora, held_out = job.lora, len(dataset.validation_rows)
     validation = fingerprint_of(job.validation) if job.validation else f"{held_out} held out" if held_out else "none"
     return {
-        **job.method.identity,
+        **(job.method.identity if job.masking is None else job.masking.identity(job.method)),
         "model": fingerprint_of_weights(model),
         "tokenizer": vocabulary_of(dataset.base.tokenizer).fingerprint,
         "data": fingerprint_of(job.data),

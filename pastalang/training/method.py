@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
@@ -73,7 +73,15 @@ class Method(Protocol):
 
 
 @dataclass(frozen=True)
-class ParallelValues:
+class _Sent:
+    """Processes get the fields, and make for themselves what is made of them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class ParallelValues(_Sent):
     """`hpd`: the values of a JSON answer, decoded in parallel. With several `modes`, a row is shown in each in turn."""
 
     program: Program
@@ -112,17 +120,9 @@ class ParallelValues:
     def _plan(self) -> Callable[[Mode], Plan]:
         return planner(self.program, self.template, self.overrun)
 
-    def __getstate__(self) -> tuple[Program, tuple[Mode, ...], str | None, Overrun]:
-        """Without the plans, which every process makes for itself."""
-        return self.program, self.modes, self.template, self.overrun
-
-    def __setstate__(self, state: tuple[Program, tuple[Mode, ...], str | None, Overrun]) -> None:
-        for name, value in zip(("program", "modes", "template", "overrun"), state, strict=True):
-            object.__setattr__(self, name, value)
-
 
 @dataclass(frozen=True)
-class OwnThreads:
+class OwnThreads(_Sent):
     """`pasta`, `apar`: a text in which the model opens threads itself, as the program's `auto(...)` says."""
 
     program: Program
@@ -159,13 +159,6 @@ class OwnThreads:
     def _plan(self) -> Plan:
         return planner(self.program, self.template, self.overrun)(Mode.STRICT)
 
-    def __getstate__(self) -> tuple[Program, str | None, Overrun]:
-        return self.program, self.template, self.overrun
-
-    def __setstate__(self, state: tuple[Program, str | None, Overrun]) -> None:
-        for name, value in zip(("program", "template", "overrun"), state, strict=True):
-            object.__setattr__(self, name, value)
-
 
 def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainingNote:
     holes = (segment for branch in plan.branches for _, segment in walk(branch.segments) if isinstance(segment, Hole))
@@ -187,7 +180,7 @@ _WORTH_PROCESSES: Final = 1_000  # rows; a process takes seconds to start
 
 
 @dataclass(frozen=True)
-class Recording:
+class Recording(_Sent):
     """How rows are recorded."""
 
     method: Method
@@ -205,13 +198,6 @@ class Recording:
         spelling = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
         parts = [__version__, _FORMAT, self.window, dict(self.method.identity), self.tokenizer.chat_template, spelling]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-    def __getstate__(self) -> tuple[Method, Any, int | None]:
-        return self.method, self.tokenizer, self.window
-
-    def __setstate__(self, state: tuple[Method, Any, int | None]) -> None:
-        for name, value in zip(("method", "tokenizer", "window"), state, strict=True):
-            object.__setattr__(self, name, value)
 
     def chunk(self, rows: Sequence[Row]) -> list[Variants | BadRow]:
         return [self._variants(row) for row in rows]

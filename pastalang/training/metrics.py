@@ -23,7 +23,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from typing import TypeAlias
@@ -70,7 +70,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How often each outcome occurred."""
+    """How often each outcome occurred, under its name."""
 
     absent_left_empty: int = 0
     absent_but_filled: int = 0
@@ -79,13 +79,7 @@ class Counts:
     present_wrong: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.absent_left_empty + other.absent_left_empty,
-            self.absent_but_filled + other.absent_but_filled,
-            self.present_left_empty + other.present_left_empty,
-            self.present_correct + other.present_correct,
-            self.present_wrong + other.present_wrong,
-        )
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def says_nothing(self) -> bool:
@@ -217,26 +211,15 @@ def _normalise(example: Example) -> Example:
         present = None if value is None else _present(value.strip())
         return None if present is None else present.casefold()
 
-    return Example(
-        category=example.category,
-        expected={key: [plain(value) or "n/a" for value in values] for key, values in example.expected.items()},
+    return replace(
+        example,
+        expected={key: [plain(value) or ABSENT for value in values] for key, values in example.expected.items()},
         predicted=None if example.predicted is None else {k: plain(v) for k, v in example.predicted.items()},
-        truncated=example.truncated,
     )
 
 
 def _count(outcome: Outcome) -> Counts:
-    match outcome:
-        case Outcome.ABSENT_LEFT_EMPTY:
-            return Counts(absent_left_empty=1)
-        case Outcome.ABSENT_BUT_FILLED:
-            return Counts(absent_but_filled=1)
-        case Outcome.PRESENT_LEFT_EMPTY:
-            return Counts(present_left_empty=1)
-        case Outcome.PRESENT_CORRECT:
-            return Counts(present_correct=1)
-        case Outcome.PRESENT_WRONG:
-            return Counts(present_wrong=1)
+    return Counts(**{outcome.name.lower(): 1})
 
 
 def _percent(part: int, whole: int) -> float:

@@ -36,12 +36,11 @@ from pastalang.runtime.attention.masks import layer_windows
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import LoadedModel, default_device, load_model
 from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens, with_probe_tokens
-from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.batches import Batch, Line, Where, collate, logits_of, loss_of
-from pastalang.training.data import Asked, Reading, read_asked
+from pastalang.training.data import Asked, read_asked
 from pastalang.training.errors import BadData, BadRow, BadRows
 from pastalang.training.evaluation import Evaluation
-from pastalang.training.method import Method, RecordRow, note_of
+from pastalang.training.method import Method, note_of
 from pastalang.training.model_files import Base, read_base, save
 from pastalang.training.probe_lines import (
     Contexts,
@@ -346,51 +345,17 @@ class Masking:
     plain: float = 0.5
     cuts: int = 4
 
-
-@dataclass(frozen=True)
-class SemiAutoregressive:
-    """`space`: what another method teaches, with masks."""
-
-    inner: Method
-    masking: Masking
-
-    @property
-    def name(self) -> str:
-        return "space"
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        masking = self.masking
-        about = {"distances": str(masking.distances), "plain": f"{masking.plain:g}", "cuts": str(masking.cuts)}
-        return {**self.inner.identity, "method": f"space, {self.inner.name}", **about}
-
-    def read(self, path: RowFile) -> Reading:
-        return self.inner.read(path)
-
-    def recorder(self, tokenizer: Any, window: int | None) -> RecordRow:
-        return self.inner.recorder(tokenizer, window)
-
-    def evaluated_plans(self) -> Mapping[str, Plan]:
-        return self.inner.evaluated_plans()
-
-    @property
-    def judged(self) -> Sequence[str]:
-        return self.inner.judged
-
-    def note(self) -> TrainingNote:
-        return self.inner.note()
-
-
-def masks_of(method: Method, base: Base, seed: int) -> Masks | None:
-    """None for a method without masks."""
-    return Masks(method, base, seed) if isinstance(method, SemiAutoregressive) else None
+    def identity(self, method: Method) -> Mapping[str, str]:
+        """That of a run which teaches what the method does, with masks."""
+        about = {"distances": str(self.distances), "plain": f"{self.plain:g}", "cuts": str(self.cuts)}
+        return {**method.identity, "method": f"space, {method.name}", **about}
 
 
 class Masks:
     """The masks of a run: in lines, in the model, and what they predict."""
 
-    def __init__(self, method: SemiAutoregressive, base: Base, seed: int) -> None:
-        self._masking, self._method, self._seed = method.masking, method, seed
+    def __init__(self, masking: Masking, method: Method, base: Base, seed: int) -> None:
+        self._masking, self._method, self._seed = masking, method, seed
         self._vocabulary = int(base.config.get_text_config().vocab_size)
         self._recorder = Recorder(base.tokenizer, window=base.window)
 

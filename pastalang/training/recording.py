@@ -8,7 +8,7 @@ carry a label. The teacher uses the guides that constrain the model, so a token 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -54,6 +54,7 @@ Packed: TypeAlias = NDArray[np.uint8]
 
 IGNORED = -100  # a label that costs nothing
 CELLS = 1 << 14
+_PLANS = 256  # that a recorder keeps
 FAR = 1 << 30  # positions are checked against the model when it is known
 
 
@@ -555,19 +556,13 @@ class Recorder:
     `window` is that of the model's sliding layers: how many tokens of its path a token attends to there.
     """
 
-    def __init__(self, tokenizer: Any, *, limit: int = 256, window: int | None = None) -> None:
+    def __init__(self, tokenizer: Any, *, window: int | None = None) -> None:
         self._encoder = Encoder(tokenizer)
         encode = self._encoder.text
         self._tokens = Tokens(vocabulary_of(tokenizer, ends=self._encoder.ends, encode=encode))
         self._guides = TaggedTextGuides(self._tokens, self._encoder, GuideCache(self._tokens))
         self._plans: dict[int, tuple[Plan, BoundPlan]] = {}  # by the id of the plan as it was built
-        self._limit = limit
         self._window = window
-
-    def rows(self, lessons: Iterable[Lesson], modes: Iterable[Mode]) -> list[list[TrainingRow]]:
-        """For every lesson, its row in each of the modes. Raises `BadRow` for the first that cannot be taught."""
-        wanted = tuple(modes)
-        return [[self.row(lesson, mode) for mode in wanted] for lesson in lessons]
 
     def row(self, lesson: Lesson, mode: Mode, *, with_writers: bool = False) -> TrainingRow:
         plan = self._bound(lesson.plan(mode))
@@ -584,7 +579,7 @@ class Recorder:
     def _bound(self, plan: Plan) -> BoundPlan:
         known = self._plans.get(id(plan))
         if known is None or known[0] is not plan:
-            if len(self._plans) >= self._limit:
+            if len(self._plans) >= _PLANS:
                 self._plans.clear()
             known = self._plans[id(plan)] = plan, BoundPlan(plan, self._encoder, self._guides)
         return known[1]

@@ -31,12 +31,12 @@ from pastalang.plan.plan import Plan
 from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
-from pastalang.training.answer import read_thread_text
+from pastalang.training.answer import THREADS, read_thread_text
 from pastalang.training.data import CATEGORY, THOUGHT, VALUE, Row
 from pastalang.training.errors import BadRow, raised
 from pastalang.training.independence import Grader
 from pastalang.training.recording import Lesson, Recorder
-from pastalang.values.json import JsonValue, spell_json
+from pastalang.values.json import spell_json
 
 CountTokens: TypeAlias = Callable[[str], int]
 
@@ -62,10 +62,6 @@ _REFERS_AT_START = re.compile(
     r"(?:this|these|in all))\b",
     re.IGNORECASE,
 )
-_THREAD = {
-    AutoPolicy.PASTA: re.compile(r"<async>(.*?)</async>", re.DOTALL),
-    AutoPolicy.APAR: re.compile(r"\[Child\](.*?)\[/Child\]", re.DOTALL),
-}
 _STORY = re.compile(r"\b(?:he|she|him|her|his|hers|I|my|me|we|our|us)\b")
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]{2,}")
 _WORD = re.compile(r"[\w'-]+")
@@ -161,7 +157,7 @@ def check_independence(text: str, policy: AutoPolicy) -> None:
     opened = 0
     for part in re.split(r"(<sync/>)", text) if policy is AutoPolicy.PASTA else [text]:
         opened = 0 if part == "<sync/>" else opened
-        for thread in _THREAD[policy].findall(part):
+        for thread in THREADS[policy].findall(part):
             if opened and refers(thread):
                 raise Unfit(f"a thread seems to refer to one that it cannot see: {thread.strip()[:40]!r}")
             opened += 1
@@ -498,9 +494,5 @@ def statistics_of(tagged: Sequence[Tagged], rejected: Sequence[Rejected], plain:
 
 def plain_among(rejected: Sequence[Rejected], count: int) -> list[Mapping[str, Any]]:
     """Rows that teach when an answer needs no threads. The same rows are chosen whatever stands around them."""
-    named = {sha256(spell_json(_as_json(one.row)).encode()).hexdigest(): one.row for one in rejected}
+    named = {sha256(spell_json(dict(one.row)).encode()).hexdigest(): one.row for one in rejected}
     return [named[name] for name in sorted(named)[:count]]
-
-
-def _as_json(row: Mapping[str, Any]) -> JsonValue:
-    return dict(row)

@@ -15,7 +15,6 @@ from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, JsonBody, Message, Program, Role, Template, TextBody
 from pastalang.source import Source, Span
 from pastalang.training.errors import BadRow
-from pastalang.training.evaluation import score_rows
 from pastalang.training.metrics import Counts, Report
 from pastalang.training.recording import Lesson, Recorder, TrainingRow, planner
 from pastalang.training.run_folder import ReportLine
@@ -26,6 +25,7 @@ from recipes.pasta_mini.catalogue import Part, load_catalogue
 from recipes.pasta_mini.documents import TEXT, draw_form, lessons_about
 from recipes.pasta_mini.listings import Listing, make_listing
 from recipes.pasta_mini.real_listings import Mixer
+from recipes.pasta_mini.scores import score_rows
 
 _LISTINGS = 0.72  # of the draws are listings; a draw of documents is several rows, and longer ones
 _REAL = 0.7  # of the listings are variations of real ones; the others are made up

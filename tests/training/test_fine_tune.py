@@ -17,12 +17,12 @@ from pastalang.runtime.models.adapters import merge_adapter, read_adapter
 from pastalang.runtime.models.training_note import FILE, check_mode, read_note
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRows, CheckpointError
-from pastalang.training.evaluation import score_rows
 from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.method import ParallelValues
 from pastalang.training.model_files import Lora
 from pastalang.training.recording import Recorder
 from pastalang.training.settings import Precision, Settings
+from recipes.pasta_mini.scores import score_rows
 from tests.training.lessons import TOKENIZER
 
 SOURCE = '''
@@ -78,8 +78,8 @@ def silent(_: str) -> None:
 def scores(folder: Path, tmp_path: Path, mode: Mode = Mode.STRICT) -> Any:
     trained = LlamaForCausalLM.from_pretrained(folder)
     lessons = read_lessons(tmp_path / "rows.jsonl", PROGRAM)
-    rows = [row for [row] in Recorder(TOKENIZER).rows(lessons, [mode])]
-    return score_rows(trained, rows)
+    recorder = Recorder(TOKENIZER)
+    return score_rows(trained, [recorder.row(lesson, mode) for lesson in lessons])
 
 
 def assert_same_weights(one: Path, other: Path) -> None:

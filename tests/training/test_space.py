@@ -21,7 +21,7 @@ from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.method import ParallelValues
 from pastalang.training.model_files import Base, Lora
 from pastalang.training.probe_lines import Probing, hosts_of
-from pastalang.training.probe_methods import Masking, Masks, SemiAutoregressive, with_masks
+from pastalang.training.probe_methods import Masking, Masks, with_masks
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Precision, Settings
 from tests.oracle.toy_models import Family, toy_model
@@ -43,8 +43,8 @@ def test_what_training_computes_is_what_decoding_computes(
 ) -> None:
     rows = torch.randn(1, 1, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     network, watched, row = decoded(family, window, program, mode, embeddings=rows)
-    method = SemiAutoregressive(ParallelValues(program, (mode,)), Masking(DISTANCES))
-    masks = Masks(method, Base("", network.config, TOKENIZER), seed=0)
+    method = ParallelValues(program, (mode,))
+    masks = Masks(Masking(DISTANCES), method, Base("", network.config, TOKENIZER), seed=0)
     network.add_module("mask_token", Probing(rows))
     hosts = hosts_of(row, DISTANCES)
     masked = with_masks(row, hosts, VOCABULARY)
@@ -74,14 +74,14 @@ def test_masks_see_their_host_and_their_own_group_and_nobody_sees_them() -> None
 
 def test_a_line_is_shown_with_other_masks_each_time_and_the_same_at_the_same_time() -> None:
     rows = [[product(title, brand="Sony")] for title in ("x", "yy", "Sony 42", "a phone")]
-    method = SemiAutoregressive(ParallelValues(TEXT, (Mode.STRICT,)), Masking(2, plain=0.5, cuts=3))
+    method, masked = ParallelValues(TEXT, (Mode.STRICT,)), Masking(2, plain=0.5, cuts=3)
 
     def batches(masking: Masking) -> PackedBatches:
-        masks = Masks(replace(method, masking=masking), Base("", toy_model().config, TOKENIZER), seed=3)
+        masks = Masks(masking, method, Base("", toy_model().config, TOKENIZER), seed=3)
         return PackedBatches(rows, rows=2, length=256, seed=0, adding=masks)
 
-    shown = [batches(method.masking)(number) for number in range(40)]
-    again, plain = batches(method.masking), batches(replace(method.masking, plain=1.0))
+    shown = [batches(masked)(number) for number in range(40)]
+    again, plain = batches(masked), batches(replace(masked, plain=1.0))
     counts = set()
     for number, batch in enumerate(shown):
         assert all(torch.equal(getattr(batch, name), getattr(again(number), name)) for name in ("tokens", "visible"))
@@ -124,10 +124,9 @@ def job_of(tmp_path: Path, out: str, *, steps: int = 100, masking: Masking | Non
         for size in SIZES
     ]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    plain = ParallelValues(pastalang.compile(SOURCE), (Mode.STRICT,))
-    method = plain if masking is None else SemiAutoregressive(plain, masking)
-    settings = replace(SETTINGS, steps=steps)
-    return Job(method, str(model), data, tmp_path / out, settings, **{"rows": 2, "device": "cpu", "warmup": 20} | more)
+    method, settings = ParallelValues(pastalang.compile(SOURCE), (Mode.STRICT,)), replace(SETTINGS, steps=steps)
+    more = {"rows": 2, "device": "cpu", "warmup": 20, "masking": masking} | more
+    return Job(method, str(model), data, tmp_path / out, settings, **more)
 
 
 def silent(_: str) -> None:
@@ -168,7 +167,7 @@ def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         fine_tune(job("cut"), report=silent, is_stopped=lambda: next(calls) >= 13)
     assert not (tmp_path / "cut" / Kind.SPACE.file).exists()
-    other = replace(job("cut"), method=job_of(tmp_path, "cut", masking=Masking(3, plain=0.3)).method)
+    other = replace(job("cut"), masking=Masking(3, plain=0.3))
     with pytest.raises(CheckpointError, match="distances was 2, now 3"):
         fine_tune(other, report=silent)
     fine_tune(job("cut"), report=silent)
