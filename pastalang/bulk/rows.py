@@ -22,7 +22,7 @@ from pastalang.plan.branches import Mode
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Plan
 from pastalang.plan.serialise import fingerprint
-from pastalang.program.program import Input, InputKind, JsonBody, OneOf, Program
+from pastalang.program.program import Input, JsonBody, Program
 from pastalang.program.types import Object
 from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.call import template_of
@@ -107,7 +107,7 @@ class Task:
         """How documents are read in windows. Raises `BadInputs` for a program that does not read one text."""
         if self.windowing is None:
             return None
-        texts = [one.name for one in self.inputs if one.default is None and _is_text(one)]
+        texts = [one.name for one in self.inputs if one.default is None and one.is_text]
         if len(texts) != 1:
             names = ", ".join(f"`{name}`" for name in texts) or "none"
             raise BadInputs(f"windows are parts of one text, and the program has {names} that documents must give")
@@ -140,7 +140,7 @@ class Task:
             if len(columns) > 1:
                 yield name, "\n".join(text for _, text in parts_of(record, columns))
             elif (value := record.get(columns[0])) is not None:
-                yield name, _text(columns[0], value) if _is_text(one) else _value(columns[0], value)
+                yield name, _text(columns[0], value) if one.is_text else _value(columns[0], value)
             elif one.default is None:
                 has_it = columns[0] in record
                 raise BadDocument(f"`{columns[0]}` is null" if has_it else f"it has no `{columns[0]}`")
@@ -236,10 +236,6 @@ def _value(column: str, value: object) -> object:
         return json.loads(value)
     except (ValueError, RecursionError):
         raise BadDocument(f"`{column}` is not JSON: {value!r:.40}") from None
-
-
-def _is_text(input: Input) -> bool:
-    return not input.each and (input.type is InputKind.TEXT or isinstance(input.type, OneOf))
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.models import chosen_model, load_engine, refuse_adapter, refuse_hub, refuse_model
+from pastalang.cli.models import chosen_model, load_engine, refuse_missing
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
@@ -44,7 +43,7 @@ from pastalang.cli.output import (
     unwritable,
     write_file,
 )
-from pastalang.cli.process import command
+from pastalang.cli.process import command, screen
 from pastalang.cli.sources import function_named, plan_of, refuse_second, rows_of
 from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.plan.plan import Plan
@@ -225,9 +224,7 @@ def _compare(right: Path, given: Path, columns: Mapping[str, str]) -> dict[str, 
 def _run(settings: EvaluateSettings, plan: Plan) -> dict[str, Any]:
     """Checks everything that it can before it loads the model."""
     model, adapter = chosen_model(settings.model).name, adapter_of(settings.adapter)
-    refuse_model(model)
-    refuse_adapter(model, adapter)
-    refuse_hub(model)
+    refuse_missing(model, adapter)
     with ctrl_c_exits_at_once():
         from pastalang.training.data import read_checked
         from pastalang.training.evaluation import prediction_lines, score_rows_by_decoding
@@ -247,14 +244,8 @@ def _run(settings: EvaluateSettings, plan: Plan) -> dict[str, Any]:
 
 def _counter(rows: int) -> Callable[[int], None] | None:
     """On a terminal, shows how many rows are done; the count disappears at the end."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(done: int) -> None:
-        sys.stderr.write(f"\r\x1b[K{done} of {rows}" if done < rows else "\r\x1b[K")
-        sys.stderr.flush()
-
-    return show
+    _, live = screen()
+    return None if live is None else lambda done: live(f"{done} of {rows}" if done < rows else "")
 
 
 def _cost(scored: Scored, model: str, mode: Mode, batch: int) -> dict[str, Any]:
@@ -345,11 +336,9 @@ def evaluate_threads(settings: EvaluateSettings, plan: Plan) -> dict[str, Any]:
     judge = None if settings.judge is None else function_named("--judge", settings.judge)
     tried = None if settings.drafts == "off" else drafts_of(settings.drafts)
     name = chosen_model(settings.model).name
-    refuse_adapter(name, adapter_of(settings.adapter))
-    for model in (name, settings.baseline):
-        if model is not None:
-            refuse_model(model)
-            refuse_hub(model)
+    refuse_missing(name, adapter_of(settings.adapter))
+    if settings.baseline is not None:
+        refuse_missing(settings.baseline)
     with ctrl_c_exits_at_once():
         from pastalang.training.data import read_checked
         from pastalang.training.thread_eval import judged

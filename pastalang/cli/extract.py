@@ -27,15 +27,7 @@ from pastalang.cli.exit_codes import (
     Refused,
     exit_at_once,
 )
-from pastalang.cli.models import (
-    AskOnce,
-    Load,
-    LoadOnce,
-    chosen_model,
-    refuse_adapter,
-    refuse_for_server,
-    refuse_model,
-)
+from pastalang.cli.models import AskOnce, Load, LoadOnce, model_or_server
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
@@ -213,12 +205,13 @@ class ExtractSettings:
 @command(ExtractSettings)
 def extract_command(settings: ExtractSettings) -> None:
     _check_usage(settings)
-    chosen = chosen_model(settings.model)
-    refuse_model(chosen.name, may_be_server=True)
-    if is_address(chosen.name):
-        _refuse_for_server(settings)
-    else:
-        refuse_adapter(chosen.name, adapter_of(settings.adapter))
+    chosen = model_or_server(
+        settings,
+        {
+            "--dry-run": settings.dry_run, "--device": settings.device, "--dtype": settings.dtype,
+            "--cells": settings.cells, "--adapter": settings.adapter, "--drafts": settings.drafts,
+        },
+    )  # fmt: skip
     task = _task(settings)
     work = _work(settings, task, chosen.name)
     if not settings.as_json:
@@ -248,15 +241,6 @@ def _check_usage(settings: ExtractSettings) -> None:
         refuse_unwritable(output, settings.documents)
         if settings.documents.is_dir() and settings.documents.resolve() in output.resolve().parents:
             raise Refused(f"{output} would be written among the documents that are read", EXIT_USAGE)
-
-
-def _refuse_for_server(settings: ExtractSettings) -> None:
-    refuse_for_server(
-        {
-            "--dry-run": settings.dry_run, "--device": settings.device, "--dtype": settings.dtype,
-            "--cells": settings.cells, "--adapter": settings.adapter, "--drafts": settings.drafts,
-        }
-    )  # fmt: skip
 
 
 def _check_comparison(settings: ExtractSettings) -> None:
@@ -453,27 +437,19 @@ def _signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]
             signal.signal(number, former)
 
 
-class _Flag:
-    def __init__(self) -> None:
-        self.is_set = False
-
-    def __call__(self) -> bool:
-        return self.is_set
-
-
 @contextmanager
-def _stopping(progress: BulkProgress) -> Iterator[_Flag]:
+def _stopping(progress: BulkProgress) -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C, or a request of the system to end, stops the run in order; the second one at once."""
-    flag = _Flag()
+    given: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if flag.is_set:
+        if given:
             raise KeyboardInterrupt
-        flag.is_set = True
+        given.append(number)
         progress.note("stopping after the documents that are being decoded; Ctrl-C once more stops at once")
 
     with _signals(stop):
-        yield flag
+        yield lambda: bool(given)
 
 
 _LONG: Final = 1_000  # documents, for which measuring takes a tenth of the time or less

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.options import AsJson
+from pastalang.cli.options import AsJson, adapter_of
 from pastalang.cli.output import echo, echo_document, echo_error
 from pastalang.cli.process import command
 from pastalang.failures import PastaError
@@ -89,27 +89,36 @@ def _refusing(option: str = "", code: int = EXIT_UNREADABLE) -> Iterator[None]:
         raise Refused(f"{option}: {problem}" if option else str(problem), code) from problem
 
 
-def refuse_model(model: str, *, with_weights: bool = True, may_be_server: bool = False) -> None:
-    """Raises `Refused` if `--model` names a folder without a model, or a server where none can be asked. Imports
-    nothing heavy."""
-    if may_be_server and is_address(model):
+class ModelSettings(Protocol):
+    """The settings of a command whose model may be on a server."""
+
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def adapter(self) -> str | None: ...
+
+
+def model_or_server(settings: ModelSettings, not_on_servers: Mapping[str, object]) -> Choice:
+    """The model that answers. Raises `Refused` if it is not there, or for options that a server cannot be asked for.
+    Imports nothing heavy."""
+    chosen = chosen_model(settings.model)
+    if is_address(chosen.name):
         from pastalang.hosts.opening import address_of
 
         with _refusing("--model", EXIT_USAGE):
-            address_of(model)
-        return
+            address_of(chosen.name)
+        refuse_for_server(not_on_servers)
+    else:
+        refuse_missing(chosen.name, adapter_of(settings.adapter))
+    return chosen
+
+
+def refuse_missing(model: str, adapter: Adapter = OWN, *, with_weights: bool = True) -> None:
+    """Raises `Refused` if there is no such model or adapter, here or on the hub. Call it before heavy imports."""
     with _refusing():
         check_source(model, with_weights=with_weights)
-
-
-def refuse_adapter(model: str, adapter: Adapter) -> None:
-    """Raises `Refused` if there is no such adapter."""
     with _refusing("--adapter"):
         adapter_folder(model, adapter)
-
-
-def refuse_hub(model: str) -> None:
-    """Raises `Refused` if `--model` names a model of the hub that cannot be had. Call it before heavy imports."""
     with _refusing():
         offline_without_hub(model)
 
@@ -119,9 +128,7 @@ def load_engine(
     placement: Placement | None = None,
 ) -> Engine:  # fmt: skip
     """Raises `Refused`."""
-    refuse_model(model)
-    refuse_adapter(model, adapter)
-    refuse_hub(model)
+    refuse_missing(model, adapter)
     refuse_device(device)
     with _refusing(), ctrl_c_exits_at_once(), _progress(f"loading {model} …"):
         from pastalang.runtime.engine import Engine
@@ -158,8 +165,7 @@ def refuse_for_server(options: Mapping[str, object], which: str = "--model names
 
 def load_tokenizer(model: str) -> Any:
     """The tokenizer of a model, without its weights. Raises `Refused`."""
-    refuse_model(model, with_weights=False)
-    refuse_hub(model)
+    refuse_missing(model, with_weights=False)
     with _refusing():
         from pastalang.runtime.models.loading import load_tokenizer as load
 

@@ -118,15 +118,7 @@ def refuse_both(why: str, *given: object) -> None:
 
 
 def dtype_of(given: DType | None) -> DTypeName | None:
-    match given:
-        case None:
-            return None
-        case DType.FLOAT32:
-            return "float32"
-        case DType.BFLOAT16:
-            return "bfloat16"
-        case DType.INT8:
-            return "int8"
+    return None if given is None else given.value
 
 
 def adapter_of(given: str | None) -> Adapter:

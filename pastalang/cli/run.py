@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused, refused_for
-from pastalang.cli.models import (
-    CHATS_ONLY,
-    chosen_model,
-    open_engine,
-    refuse_adapter,
-    refuse_for_server,
-    refuse_model,
-)
+from pastalang.cli.models import CHATS_ONLY, model_or_server, open_engine, refuse_for_server
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
@@ -56,7 +49,7 @@ from pastalang.plan.plan import Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.choice import note_of, why_no_help
-from pastalang.runtime.models.source import LLAMA, host_of, is_address
+from pastalang.runtime.models.source import LLAMA, host_of
 from pastalang.runtime.result import advice_on
 from pastalang.values.json import write_json
 from pastalang.values.paths import place_of
@@ -132,9 +125,9 @@ def run_command(settings: RunSettings) -> None:
     named = files_of(settings.input or [])
     refuse_second(settings.file, settings.inputs, *named)
     _refuse_trace(settings.trace, settings.file, settings.inputs, *named)
-    options, chosen = settings.options, chosen_model(settings.model)
-    refuse_model(chosen.name, may_be_server=True)
-    _refuse_for_server(settings, chosen.name)
+    options, is_overrun = settings.options, settings.overrun is not Overrun.CONTINUE
+    not_on_servers = {"--timeline": settings.timeline, "--trace": settings.trace, "--drafts": settings.drafts}
+    chosen = model_or_server(settings, {**not_on_servers, "--overrun": is_overrun})
     if settings.placement is None and host_of(chosen.name) == LLAMA:
         settings = dataclasses.replace(settings, placement=Placement.DENSE)
     plan = plan_of(settings.file, settings)
@@ -144,7 +137,6 @@ def run_command(settings: RunSettings) -> None:
     every = read_all_inputs(plan, settings.input or [], settings.inputs) if is_many and settings.inputs else []
     given = {} if is_many else read_inputs(plan, settings.input or [], settings.inputs)
     adapter = adapter_of(settings.adapter)
-    refuse_adapter(chosen.name, adapter)
     if not settings.as_json:
         show_notes(note_of(chosen), why_no_help(chosen.name, plan, adapter))
     engine = open_engine(
@@ -157,16 +149,6 @@ def run_command(settings: RunSettings) -> None:
         _run_all(engine, plan, every, options, as_json=settings.as_json)
     else:
         _show(_run(engine, plan, given, options, quiet=settings.as_json), plan, settings)
-
-
-def _refuse_for_server(settings: RunSettings, model: str) -> None:
-    if is_address(model):
-        refuse_for_server(
-            {
-                "--timeline": settings.timeline, "--trace": settings.trace, "--drafts": settings.drafts,
-                "--overrun": settings.overrun is not Overrun.CONTINUE,
-            }
-        )  # fmt: skip
 
 
 def _run_all(engine: AnyEngine, plan: Plan, every: list[dict[str, Any]], options: RunOptions, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
-from pastalang.cli.models import chosen_model, load_engine, refuse_model
+from pastalang.cli.models import chosen_model, load_engine, refuse_missing
 from pastalang.cli.options import AdapterName, Cells, ComputedIn, Device, adapter_of, dtype_of
 from pastalang.cli.output import echo_error, show_notes
 from pastalang.cli.process import command
@@ -70,7 +70,7 @@ def serve_command(settings: ServeSettings) -> None:
         raise Refused("--isolate-keys keeps callers apart by their keys: set --api-key", EXIT_USAGE)
     serve = _serving()
     chosen = chosen_model(settings.model)
-    refuse_model(chosen.name)
+    refuse_missing(chosen.name)
     served = serve.Settings(
         name=settings.name or chosen.name, programs=_folder(settings.programs), reload=settings.reload,
         api_keys=tuple(settings.api_key or ()), max_in_flight=settings.max_in_flight, max_queue=settings.max_queue,

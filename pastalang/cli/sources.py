@@ -22,7 +22,7 @@ from pastalang.failures import InputError
 from pastalang.limits import MAX_FILE_BYTES, MAX_SCHEMA_BYTES
 from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.plan.plan import Plan
-from pastalang.program.program import Input, InputKind, InputType, OneOf, Program, Template
+from pastalang.program.program import Input, Program, Template
 from pastalang.reading import Reading, read_bytes, read_file
 from pastalang.runtime.windows import windowing_of
 from pastalang.source import Source
@@ -337,7 +337,7 @@ class _Reading:
             self.failed.add(name)
             return self.report(refused.message, refused.code)
         known = self.declared.get(name)
-        if known is None or (_is_text(known.type) and not known.each):
+        if known is None or known.is_text:
             self.failed.discard(name)
             self.values[name] = written
             return None
@@ -363,10 +363,6 @@ class _Reading:
 
 class _TooLarge(Exception):
     """A number beyond the range of floats, as the user wrote it."""
-
-
-def _is_text(type: InputType) -> bool:
-    return type is InputKind.TEXT or isinstance(type, OneOf)
 
 
 def _plain(value: JsonValue) -> Any:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.models import refuse_device, refuse_hub, refuse_model
+from pastalang.cli.models import refuse_device, refuse_missing
 from pastalang.cli.options import ColumnMap, Device, OverrunPolicy, TemplateName, columns_of, refuse_both
 from pastalang.cli.output import echo, echo_error
 from pastalang.cli.process import command, ctrl_c_asked, screen
@@ -377,8 +377,7 @@ def train_command(given: TrainSettings) -> None:
     _check_method(given, chosen)
     if not given.check:
         _refuse_output(given.out, given.model, overwrite=given.overwrite)
-    refuse_model(given.model)
-    refuse_hub(given.model)
+    refuse_missing(given.model)
     with ctrl_c_exits_at_once():
         refuse_device(given.device)
         for name in _HEAVY:
@@ -581,8 +580,7 @@ def _round_of(given: TrainSettings, settings: Settings, program: Program) -> Rou
     judge = None if given.judge is None else function_named("--judge", given.judge)
     for other in (given.baseline, given.reference):
         if other is not None:
-            refuse_model(other)
-            refuse_hub(other)
+            refuse_missing(other)
     from pastalang.training.bonbon import Quality, Round
     from pastalang.training.method import OwnThreads
 

@@ -24,15 +24,7 @@ from pastalang.cli.exit_codes import (
     ctrl_c_exits_at_once,
 )
 from pastalang.cli.extract import duration
-from pastalang.cli.models import (
-    chosen_model,
-    load_engine,
-    load_tokenizer,
-    refuse_adapter,
-    refuse_device,
-    refuse_hub,
-    refuse_model,
-)
+from pastalang.cli.models import chosen_model, load_engine, load_tokenizer, refuse_device, refuse_missing
 from pastalang.cli.options import (
     AdapterName,
     AnyMode,
@@ -54,7 +46,6 @@ from pastalang.cli.process import command, ctrl_c_asked, screen
 from pastalang.cli.sources import (
     build,
     choose_template,
-    find_model,
     function_named,
     read_plan,
     read_program,
@@ -165,7 +156,10 @@ def _label_job(settings: LabelSettings) -> LabelJob:
     if settings.teacher is None:
         name, load = _job_of_model(settings, plan)
     else:
-        name, load = _job_of_function(settings.teacher, settings.in_flight or 1)
+        from pastalang.training.labels import FunctionTeacher
+
+        name, function = settings.teacher, function_named("--teacher", settings.teacher)
+        load = partial(FunctionTeacher, function, settings.in_flight or 1)
     from pastalang.training.labels import LabelJob
 
     rows = rows_of(settings.rows, columns_of(settings.map))
@@ -175,9 +169,7 @@ def _label_job(settings: LabelSettings) -> LabelJob:
 def _job_of_model(settings: LabelSettings, plan: Plan) -> tuple[str, Callable[[], Teacher]]:
     """The name of the teacher, and how it is loaded."""
     model, adapter, options = chosen_model(settings.model).name, adapter_of(settings.adapter), settings.options
-    refuse_model(model)
-    refuse_adapter(model, adapter)
-    refuse_hub(model)
+    refuse_missing(model, adapter)
     load_now = partial(load_engine, model, device=settings.device, cells=settings.cells, adapter=adapter)
     engine = None if is_folder(model) else load_now()  # the hub decides its version
 
@@ -188,19 +180,6 @@ def _job_of_model(settings: LabelSettings, plan: Plan) -> tuple[str, Callable[[]
 
     given = ", ".join(f"{name} {value}" for name, value in options.items() if value not in (None, False))
     return f"{model}, revision {revision_of(model, adapter)}, {plan.mode.value}, {given}", load
-
-
-def _job_of_function(teacher: str, in_flight: int) -> tuple[str, Callable[[], Teacher]]:
-    module, colon, name = teacher.rpartition(":")
-    if not colon:
-        raise Refused(f"--teacher takes a function, written module:function, not {teacher}", EXIT_USAGE)
-    function = find_model(module, name)
-    if not callable(function):
-        raise Refused(f"{teacher} is not a function", EXIT_USAGE)
-
-    from pastalang.training.labels import FunctionTeacher
-
-    return teacher, partial(FunctionTeacher, function, in_flight)
 
 
 def _label(job: LabelJob, *, resume: bool, overwrite: bool) -> LabelTotals:
@@ -363,7 +342,7 @@ def _tagged(settings: DataSettings, plan: Plan) -> tuple[list[Tagged], list[Reje
     rows = read_checked(rows_of(settings.data), plan, skip_bad=settings.skip_bad, note=echo_error)
     bar = None
     if settings.independence is not None:
-        refuse_model(name)
+        refuse_missing(name)
         loaded = read_base(name).load(device=settings.device, seed=0, lora=None)
         bar = Bar(Grader(loaded, tokenizer, plan), settings.independence)
     found = list(tag_rows(rows, plan, tokenizer, least=settings.least, annotate=annotate, bar=bar))
@@ -447,8 +426,7 @@ def _losses(
 ) -> tuple[str, int, int, Sequence[FieldLosses]]:
     """The model, how many rows it has read, how many of them it has answered itself, and what fields lose."""
     name = chosen_model(settings.model).name
-    refuse_model(name)
-    refuse_hub(name)
+    refuse_missing(name)
     with ctrl_c_exits_at_once():
         refuse_device(settings.device)
         from pastalang.training.independence import field_losses

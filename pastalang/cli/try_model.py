@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused
-from pastalang.cli.models import chosen_model, open_engine, refuse_adapter, refuse_for_server, refuse_model
+from pastalang.cli.models import model_or_server, open_engine
 from pastalang.cli.options import AdapterName, ApiKey, AsJson, ModelName, adapter_of
 from pastalang.cli.output import echo, echo_document, show_notes
 from pastalang.cli.process import command
@@ -19,7 +19,7 @@ from pastalang.cli.sources import SOURCE, rows_of, task_named
 from pastalang.failures import InputError
 from pastalang.plan.branches import Mode
 from pastalang.program.program import InputKind
-from pastalang.runtime.models.source import SMOLLM2, is_address
+from pastalang.runtime.models.source import SMOLLM2
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
@@ -64,12 +64,7 @@ def try_command(settings: TrySettings) -> None:
 
     task = task_named(settings.source, windows={"window": settings.window}, instructions=settings.instructions)
     columns = {} if settings.text is None else {settings.text: _text_of(task)}
-    chosen = chosen_model(settings.model)
-    refuse_model(chosen.name, may_be_server=True)
-    if is_address(chosen.name):
-        refuse_for_server({"--adapter": settings.adapter})
-    else:
-        refuse_adapter(chosen.name, adapter_of(settings.adapter))
+    chosen = model_or_server(settings, {"--adapter": settings.adapter})
     try:
         rows, unused = _rows(settings.examples, columns, task)
         odd = check_labels(task, rows)

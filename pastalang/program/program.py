@@ -59,6 +59,10 @@ class Input:
     each: bool
     span: Span
 
+    @property
+    def is_text(self) -> bool:
+        return not self.each and (self.type is InputKind.TEXT or isinstance(self.type, OneOf))
+
 
 @dataclass(frozen=True, slots=True)
 class TextBody:

@@ -18,7 +18,7 @@ from pastalang.failures import InputError
 from pastalang.plan.branches import Mode
 from pastalang.plan.plan import Plan
 from pastalang.program import types as t
-from pastalang.program.program import Input, InputKind, OneOf, Program
+from pastalang.program.program import Program
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadData, BadRow, leave_out_or_refuse
@@ -239,7 +239,7 @@ class Parts:
         for name, input in self._inputs.items():
             if name in parts and (parts[name] in (None, "") and input.default is not None):
                 del parts[name]
-            elif name in parts and not _is_text(input):
+            elif name in parts and not input.is_text:
                 *_, parts[name] = readings(parts[name])
         if isinstance(spelled := parts.get(ACCEPTED), str) and ACCEPTED in self._extra:
             *_, parts[ACCEPTED] = readings(spelled)
@@ -282,10 +282,6 @@ class Parts:
 
     def _fits(self, type: t.Type, value: JsonValue) -> bool:
         return not fit(type, value, self._types)[1]
-
-
-def _is_text(input: Input) -> bool:
-    return not input.each and (input.type is InputKind.TEXT or isinstance(input.type, OneOf))
 
 
 def read_rows(path: RowFile) -> list[tuple[str, dict[str, JsonValue]]]:

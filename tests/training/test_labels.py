@@ -187,9 +187,9 @@ def test_the_command_labels_with_a_function_and_with_a_model(place: Path) -> Non
 MISUSE = [
     (["-o", "out.csv", "--teacher", "taught:answer"], 2, "written to a file that ends in .jsonl, not to out.csv"),
     (["-o", "o.jsonl", "--teacher", "taught:answer", "--model", "m"], 2, "both say who answers"),
-    (["-o", "o.jsonl", "--teacher", "taught"], 2, "--teacher takes a function, written module:function, not taught"),
+    (["-o", "o.jsonl", "--teacher", "taught"], 2, "--teacher is written MODULE:FUNCTION, not taught"),
     (["-o", "o.jsonl", "--teacher", "taught:anser"], 2, "the module 'taught' has no 'anser'"),
-    (["-o", "o.jsonl", "--teacher", "taught:list"], 2, "taught:list is not a function"),
+    (["-o", "o.jsonl", "--teacher", "taught:list"], 2, "--teacher taught:list: list cannot be called"),
     (["-o", "o.jsonl", "--teacher", "taught:answer", "--resume", "--overwrite"], 2, "pass one of them"),
     (["-o", "o.jsonl", "--model", "./nowhere"], 3, "there is no folder ./nowhere"),
     (["-o", "rows.csv", "--teacher", "taught:answer"], 2, "rows.csv"),
