@@ -51,7 +51,7 @@ def extraction_program(model: Any, *, examples: Examples = ()) -> Program:
 
     Keys with a default may be left out: the model of the user fills them in.
     """
-    from pastalang.values.optional import leaving_out_defaults
+    from pastalang.values.absent import leaving_out_defaults
     from pastalang.values.pydantic.from_core import type_of_model
 
     found = leaving_out_defaults(type_of_model(model))

@@ -38,10 +38,9 @@ from pastalang.failures import PastaError
 from pastalang.hosts.branches import Key, Memory, PlanRun
 from pastalang.hosts.checks import check_plan, check_whole, whole_sampling
 from pastalang.hosts.errors import Unsupported
-from pastalang.hosts.servers import SERVERS, Kind, Server
+from pastalang.hosts.servers import SERVERS, Kind, Server, Turns, roles_of
 from pastalang.hosts.token_run import KnownTokens, TokenRun
 from pastalang.hosts.transport import Transport
-from pastalang.hosts.turns import Turns, roles_of
 from pastalang.hosts.whole import Chats
 from pastalang.plan.branches import Mode, Placement
 from pastalang.plan.build import with_history

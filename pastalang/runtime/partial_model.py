@@ -14,7 +14,7 @@ from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone,
 from pastalang.runtime.question import Question
 from pastalang.values.json import JsonValue, NotJson, parse_json
 from pastalang.values.paths import WHOLE, is_mark, steps_of
-from pastalang.values.pydantic.partial import partial_model, read_partial
+from pastalang.values.pydantic.to_model import partial_model, read_partial
 
 M = TypeVar("M")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from threading import Event
 
 from pastalang.compiler import compile
-from pastalang.lsp.forecasts import Forecasts
-from pastalang.lsp.language import Document
+from pastalang.lsp.language import Document, Forecasts
 from pastalang.plan.build import build_plan
 from tests.work import calls_of, counted
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
 from pastalang.values.fit import read
-from pastalang.values.schema.disjoint import DisjointSchemas
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.keywords import map_schemas, split_dependencies
+from pastalang.values.schema.split import DisjointSchemas
 
 
 def obj_with(key: str, value: Any = True) -> dict[str, Any]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import datetime
 import keyword
 import re
+import types
 import typing
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import GenericAlias
-from typing import Annotated, Any, Final, ForwardRef, assert_never
+from typing import Annotated, Any, Final, ForwardRef, Union, assert_never, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 from pydantic import (
     BaseModel,
@@ -27,13 +29,14 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
+    ValidationError,
     create_model,
 )
 
 from pastalang.program import types as t
 from pastalang.program.visit import NO_TYPES, named_types
 from pastalang.values.fit import find_mismatches, to_plain
-from pastalang.values.json import JsonValue, parse_json
+from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.patterns import FORMATS, engine_pattern
 
 CONFIG: Final = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False)
@@ -308,3 +311,63 @@ def _python_names(type: t.Object) -> list[tuple[t.Field, str]]:
 
 def _class_name(path: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in path.split("_") if word) or "Answer"
+
+
+# ── models of the values that there are so far ────────────────────────────────────────────────────────
+
+
+_KNOWN: Final[WeakKeyDictionary[type[BaseModel], type[BaseModel]]] = WeakKeyDictionary()
+
+
+def partial_model(model: type[BaseModel]) -> type[BaseModel]:
+    """The model with None for everything that is missing, in the models inside it too. It has no validators and no
+    bounds, because those are about whole values. The model inside itself is a dict.
+    """
+    if model not in _KNOWN:
+        _KNOWN[model] = _made(model, frozenset())
+    return _KNOWN[model]
+
+
+def read_partial(model: type[BaseModel], value: Mapping[str, JsonValue]) -> BaseModel:
+    """The values that there are. One that its type objects to is missing."""
+    left = dict(value)
+    while True:
+        try:
+            return model.model_validate_json(write_json(left))
+        except ValidationError as problem:
+            wrong = {str(error["loc"][0]) for error in problem.errors(include_url=False) if error["loc"]}
+            kept = {key: part for key, part in left.items() if key not in wrong}
+            left = kept if len(kept) < len(left) else {}
+
+
+def _made(model: type[BaseModel], around: frozenset[type]) -> type[BaseModel]:
+    fields: dict[str, Any] = {
+        name: (
+            _partial_type(field.annotation, around | {model}) | None,
+            Field(
+                default=None, alias=field.alias, validation_alias=field.validation_alias, description=field.description
+            ),
+        )
+        for name, field in model.model_fields.items()
+    }
+    config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
+    made: type[BaseModel] = create_model(f"Partial{model.__name__}", __config__=config, **fields)
+    return made
+
+
+def _partial_type(found: Any, around: frozenset[type]) -> Any:
+    origin, arguments = get_origin(found), get_args(found)
+    if origin is Annotated:
+        return _partial_type(arguments[0], around)
+    if isinstance(found, type) and origin is None and issubclass(found, BaseModel):
+        return dict[str, Any] if found in around else _made(found, around)
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_partial_type(one, around) for one in arguments)]  # noqa: UP007
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        part: Any = _partial_type(arguments[1], around) | None
+        return dict[str, part]
+    if isinstance(origin, type) and issubclass(origin, Collection):
+        items = [_partial_type(one, around) for one in arguments if one is not ...]
+        item: Any = Union[(*items, None)]
+        return list[item]
+    return found

@@ -36,7 +36,6 @@ from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, 
 from pastalang.values.lengths import has_numbers, types_without_values
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, anchored, whole_pattern
-from pastalang.values.schema.disjoint import DisjointSchemas
 from pastalang.values.schema.guard import OWN_IDENTIFIER, find_in_schemas, find_unsafe, is_count, resolve, unescape
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
@@ -51,7 +50,7 @@ from pastalang.values.schema.keywords import (
     places,
     why_refused,
 )
-from pastalang.values.schema.split import split_text
+from pastalang.values.schema.split import DisjointSchemas, split_text
 
 Keywords: TypeAlias = Mapping[str, JsonValue]
 
