@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import pastalang
+from benchmarks.trees import best_tree, replay
 from pastalang import Engine, Mode, build_plan
-from pastalang.runtime.models.probe_tokens import Kind
+from pastalang.runtime.models.probe_tokens import Accuracy, Kind
 from pastalang.runtime.models.training_note import read_note
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.training.errors import BadData, Interrupted
@@ -143,3 +145,19 @@ def test_without_two_tokens_in_a_row_there_is_nothing_to_predict(tmp_path: Path)
     short = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n')
     with pytest.raises(BadData, match="nothing to predict"):
         train_prompt_tokens(job_of(tmp_path, "out", program=short), report=lambda _: None)
+
+
+def test_the_tree_of_the_paper_gives_as_many_tokens_as_it_is_chosen_for() -> None:
+    """Replayed on predictions that are right as often as the accuracy says, each apart from the others."""
+    right = np.array([[0.4, 0.2, 0.1] + 5 * [0.01], [0.2, 0.1, 0.05] + 5 * [0.01]])
+    accuracy = Accuracy(tuple(map(tuple, right.cumsum(axis=1))), (0.4, 0.08), ())
+    chance = np.random.default_rng(0)
+    ranks = np.stack([chance.choice([*range(8), -1], p=[*some, 1 - some.sum()], size=40_000) for some in right], axis=1)
+    rates = []
+    for most in (3, 7, 15):
+        tree = best_tree(accuracy, most)
+        tokens, passes, fed = replay(tree, ranks)
+        assert max(tree.fed) <= most and fed <= passes * most
+        assert tokens / passes == pytest.approx(tree.rate, rel=0.01)
+        rates.append(tree.rate)
+    assert rates == sorted(rates) and rates[0] > 1.3
