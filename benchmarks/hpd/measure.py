@@ -107,7 +107,7 @@ def run(
     engine: Engine, corpus: Corpus, documents: Sequence[Document], way: Way
 ) -> tuple[list[list[int]], Decoding, float]:  # fmt: skip
     """The numbers of the documents of each request, the decoded answers, and the seconds taken."""
-    groups = _stacks(documents, way.stack)
+    groups = stacks(documents, way.stack)
     requests: list[Request] = []
     for numbers in groups:
         plans = plans_of(corpus.asked[documents[numbers[0]].category], way.limit, way.stack > 1)
@@ -154,7 +154,7 @@ def _asked(corpus: Corpus, documents: Sequence[Document]) -> dict[str, tuple[str
     return {document.category: corpus.asked[document.category] for document in documents}
 
 
-def _stacks(documents: Sequence[Document], size: int) -> list[list[int]]:
+def stacks(documents: Sequence[Document], size: int) -> list[list[int]]:
     """Stacks of `size` documents of one category. The last stack of a category may be smaller."""
     by_category: dict[str, list[int]] = {}
     for number, document in enumerate(documents):

@@ -9,18 +9,20 @@ from typing import Any
 
 import pytest
 
-from benchmarks import own_labels
+from benchmarks import attributes, own_labels
 from benchmarks.hpd.__main__ import main
 from benchmarks.hpd.certainty import difference, interval, mean_difference
 from benchmarks.hpd.documents import Name, read_corpus, taught
+from benchmarks.hpd.judged import judge_by, judged
 from benchmarks.hpd.measure import Way, load_engine, measure
 from benchmarks.hpd.report import BY_HAND
 from benchmarks.hpd.rival import first_object
 from benchmarks.hpd.work import OutOfTime, Work
 from pastalang import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.training.errors import BadRow
+from pastalang.training.errors import BadData, BadRow
 from pastalang.training.metrics import Example, evaluate
+from tests.hosts.stand_in import StandIn, listening
 from tests.oracle.toy_models import toy_model
 
 
@@ -153,6 +155,35 @@ def test_stacked_documents_have_the_scores_of_documents_alone(mode: Mode, model:
     assert not alone["problems"] and not stacked["problems"]
     assert alone["per_document"] == stacked["per_document"]
     assert stacked["passes"] < alone["passes"]
+
+
+def test_documents_of_a_category_can_share_one_prompt(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = attributes.plans_of(("Name", "Hue"), 2)(Mode.STRICT)
+    result = load_engine(model).run(plan, {"text1": "Tea 1 red", "text2": "Pot 2 blue"}, on_truncated="keep")
+    assert result.prompt.count("Hue: exact quote from text") == 1 and "1: Tea 1 red\n\n2: Pot 2 blue" in result.prompt
+    for at, text in (("1", "Tea 1 red"), ("2", "Pot 2 blue")):
+        assert all(value is None or value in text for value in result.exact[at].values())
+    words = ["--oa-mine", titles(tmp_path / "rows.jsonl"), "--model", model, "--adapter", "none", "--dtype", "float32",
+             "--mode", "strict", "--documents", 2, "--stacked", 2, "--generate", 1, "--judge", model]  # fmt: skip
+    monkeypatch.setattr("sys.argv", ["attributes", *map(str, words)])
+    assert attributes.main() == 0
+    said = capsys.readouterr().out
+    assert "| none, strict, 2 in a prompt | 2 |" in said and "judges it: F1" in said and "times as long" in said
+
+
+def test_a_judge_is_a_function_or_a_model_at_an_address() -> None:
+    answers = [("a Sony TV", {"Brand": "Sony", "Size": None}), ("a TV", {"Brand": "Sharp", "Size": None})]
+    found = judged(
+        lambda text, _: {"Brand": "correct" if "Sony" in text else "hallucination", "Size": "correct null"}, answers
+    )
+    assert (found.precision, found.recall, round(found.f1, 1)) == (75.0, 100.0, 85.7)
+    with listening(StandIn()) as address:  # which takes the first option
+        assert judged(judge_by(address), answers).counts == {"correct": 2, "missing": 2}
+    for said, wrong in (({"Brand": "correct"}, "of each attribute, Brand, Size"), ({"Brand": "", "Size": ""}, "says")):
+        with pytest.raises(BadData, match=wrong):
+            judged(lambda *_, said=said: said, answers)
 
 
 def test_a_whole_run_is_reported_resumed_and_keeps_what_was_written_by_hand(
