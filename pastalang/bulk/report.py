@@ -31,7 +31,7 @@ from pastalang.bulk.run import Chunk, RunRefused, check_version
 from pastalang.failures import FileError
 from pastalang.runtime.answer_html import hue, stretches, under
 from pastalang.runtime.display.page import fill_page, inert_json
-from pastalang.values.json import write_json
+from pastalang.values.json import with_scalars, write_json
 from pastalang.values.paths import WHOLE, path_text
 
 _OWN: Final = ("id", "_status", "_error", "_fields", "_meta")
@@ -389,19 +389,8 @@ def _places(decided: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
 
 
 def _json(value: Any) -> str:
-    return write_json(_exact(value))
-
-
-def _exact(value: Any) -> Any:
-    """The value with the floats of a table as decimals."""
-    match value:
-        case float():
-            return Decimal(repr(value))
-        case list():
-            return list(map(_exact, value))
-        case dict():
-            return {key: _exact(part) for key, part in value.items()}
-    return value
+    """With the floats of a table as decimals."""
+    return write_json(with_scalars(value, lambda one: Decimal(repr(one)) if isinstance(one, float) else one))
 
 
 def _short(text: str) -> str:

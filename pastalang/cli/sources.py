@@ -26,7 +26,7 @@ from pastalang.program.program import Input, Program, Template
 from pastalang.reading import Reading, read_bytes, read_file
 from pastalang.runtime.windows import windowing_of
 from pastalang.source import Source
-from pastalang.values.json import JsonValue, NotJson, parse_json
+from pastalang.values.json import JsonValue, NotJson, parse_json, with_scalars
 
 if TYPE_CHECKING:
     from pastalang.bulk.rows import Task
@@ -354,7 +354,7 @@ class _Reading:
 
     def take(self, name: str, value: JsonValue) -> None:
         try:
-            self.values[name] = _plain(value)
+            self.values[name] = with_scalars(value, _plain)
             self.failed.discard(name)
         except _TooLarge as problem:
             self.failed.add(name)
@@ -365,19 +365,11 @@ class _TooLarge(Exception):
     """A number beyond the range of floats, as the user wrote it."""
 
 
-def _plain(value: JsonValue) -> Any:
-    """The value as a caller of the library passes it: decimals become floats."""
-    match value:
-        case Decimal():
-            if math.isinf(float(value)):
-                raise _TooLarge(str(value).lower().replace("e+", "e"))
-            return float(value)
-        case list():
-            return [_plain(item) for item in value]
-        case dict():
-            return {key: _plain(item) for key, item in value.items()}
-        case _:
-            return value
+def _plain(scalar: Any) -> Any:
+    """As a caller of the library passes it: decimals become floats."""
+    if isinstance(scalar, Decimal) and math.isinf(float(scalar)):
+        raise _TooLarge(str(scalar).lower().replace("e+", "e"))
+    return float(scalar) if isinstance(scalar, Decimal) else scalar
 
 
 def _spelled(value: Any) -> str:

@@ -25,7 +25,7 @@ from pastalang.training.errors import BadData, BadRow, leave_out_or_refuse
 from pastalang.training.recording import Lesson, planner
 from pastalang.training.row_files import Mapped, RowFile, Scanned, TableRow, readings, scan_rows
 from pastalang.values.fit import fit
-from pastalang.values.json import JsonValue
+from pastalang.values.json import JsonValue, with_scalars
 
 VALUE = "value"
 CATEGORY = "category"
@@ -208,7 +208,7 @@ class Parts:
 
     def _asked(self, origin: str, parts: Mapping[str, Any]) -> Asked:
         unread = {VALUE, *self._extra, *({ID} - {*self._inputs})}
-        inputs = {key: _plain(item) for key, item in parts.items() if key not in unread}
+        inputs = {key: with_scalars(item, lambda one: one) for key, item in parts.items() if key not in unread}
         category = str(parts.get(CATEGORY) or "") if CATEGORY in self._extra else ""
         try:
             return Asked(origin, inputs, bind_inputs(self._plan, inputs), category)
@@ -305,12 +305,6 @@ def _untyped(row: TableRow) -> dict[str, JsonValue]:
         else:
             *_, found[name] = readings(cell) if name != CATEGORY else (cell,)
     return found if VALUE in found or not keys else {**found, VALUE: keys}
-
-
-def _plain(value: JsonValue) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _listed(names: Iterable[str]) -> str:

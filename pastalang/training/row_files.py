@@ -31,7 +31,7 @@ from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.reading import HINTS
 from pastalang.source import Source
 from pastalang.training.errors import BadData, BadRow, NoRows, UnreadableData
-from pastalang.values.json import JsonValue, NotJson, parse_json
+from pastalang.values.json import JsonValue, NotJson, parse_json, with_scalars
 
 _LARGEST_CELL: Final = 1 << 26
 _STATE: Final = "state.json"  # in the folder of a data set
@@ -321,19 +321,20 @@ def _class(cell: object, names: list[str] | None) -> object:
 
 def exact_json(value: object) -> JsonValue:
     """A value of Python or Arrow in JSON, digit for digit. Raises `BadRow`."""
-    match value:
+    found: JsonValue = with_scalars(value, _exact)
+    return found
+
+
+def _exact(scalar: object) -> JsonValue:
+    match scalar:
         case None | bool() | int() | str() | Decimal():
-            return value
-        case float() if math.isfinite(value):
-            return Decimal(repr(value))
+            return scalar
+        case float() if math.isfinite(scalar):
+            return Decimal(repr(scalar))
         case date() | time():
-            return value.isoformat()
-        case list() | tuple():
-            return [exact_json(item) for item in value]
-        case dict():
-            return {str(key): exact_json(item) for key, item in value.items()}
+            return scalar.isoformat()
         case _:
-            raise BadRow(f"holds {value!r:.40}, which JSON does not have")
+            raise BadRow(f"holds {scalar!r:.40}, which JSON does not have")
 
 
 _FORMATS: Final[Mapping[str, Callable[[bytes, str], Iterable[Scanned]]]] = {

@@ -91,19 +91,23 @@ def _without_repeats(words: Iterable[str]) -> Iterator[str]:
 
 
 def _bounds_in_message(type: t.Integer | t.Number) -> str:
-    if type.minimum is not None and type.maximum is not None:
-        return f" from {spell(type.minimum)} to {spell(type.maximum)}"
-    words = [
-        f"{word} {spell(bound)}"
-        for word, bound in (
-            ("at least", type.minimum),
-            ("at most", type.maximum),
-            ("above", type.exclusive_minimum),
-            ("below", type.exclusive_maximum),
-        )
-        if bound is not None
-    ]
+    if (range := _range_in_words(type)) is not None:
+        return f" from {range}"
+    words = _bounds_in_words(type)
     return " " + " and ".join(words) if words else ""
+
+
+def _range_in_words(type: t.Integer | t.Number) -> str | None:
+    is_range = type.minimum is not None and type.maximum is not None
+    return f"{spell(type.minimum)} to {spell(type.maximum)}" if is_range else None
+
+
+def _bounds_in_words(type: t.Integer | t.Number) -> list[str]:
+    bounds = (
+        ("at least", type.minimum), ("at most", type.maximum), ("above", type.exclusive_minimum),
+        ("below", type.exclusive_maximum),
+    )  # fmt: skip
+    return [f"{word} {spell(bound)}" for word, bound in bounds if bound is not None]
 
 
 class Style(Enum):
@@ -474,14 +478,7 @@ def _between(minimum: int | None, maximum: int | None, noun: str) -> str:
 
 
 def _bounds_in_prompt(type: t.Integer | t.Number) -> str:
-    bounds = (
-        ("at least", type.minimum),
-        ("at most", type.maximum),
-        ("above", type.exclusive_minimum),
-        ("below", type.exclusive_maximum),
-        ("a multiple of", type.multiple_of),
-    )
-    said = [f"{word} {spell(bound)}" for word, bound in bounds if bound is not None]
-    if type.minimum is not None and type.maximum is not None:
-        said[:2] = [f"{spell(type.minimum)} to {spell(type.maximum)}"]
+    said = _bounds_in_words(type) + ([f"a multiple of {spell(type.multiple_of)}"] if type.multiple_of else [])
+    if (range := _range_in_words(type)) is not None:
+        said[:2] = [range]
     return _notes(said)

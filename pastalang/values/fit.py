@@ -25,7 +25,17 @@ from pastalang.program.regex import RegexError
 from pastalang.program.visit import NO_TYPES, flat_arms, json_kinds, walk
 from pastalang.values import patterns
 from pastalang.values.describe import counted, describe
-from pastalang.values.json import JsonValue, NotJson, decimal_text, kind_of, parse_json, same_json, spell, write_json
+from pastalang.values.json import (
+    JsonValue,
+    NotJson,
+    decimal_text,
+    kind_of,
+    parse_json,
+    same_json,
+    spell,
+    with_scalars,
+    write_json,
+)
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS, STANDARD_FORMATS, matches, patterns_of, whole_pattern
 from pastalang.values.quotes import is_quotation
@@ -139,15 +149,7 @@ def _rebuilt(
 
 def to_plain(value: JsonValue) -> Any:
     """The value as `json.loads` returns it: decimals become floats."""
-    match value:
-        case Decimal():
-            return float(value)
-        case list():
-            return [to_plain(item) for item in value]
-        case dict():
-            return {key: to_plain(item) for key, item in value.items()}
-        case _:
-            return value
+    return with_scalars(value, lambda one: float(one) if isinstance(one, Decimal) else one)
 
 
 def _moment(kind: t.Moment, text: str) -> datetime.date | datetime.datetime | datetime.time:
@@ -325,10 +327,7 @@ class _Fitting:
             mismatches += tuple(
                 Mismatch((), f"the key {_shown(key)} does not match /{type.key_pattern}/") for key in wrong
             )
-        fitted = {key: self.fit(type.value, item) for key, item in value.items()}
-        return {key: item for key, (item, _) in fitted.items()}, mismatches + _below(
-            (key, wrong) for key, (_, wrong) in fitted.items()
-        )
+        return _together({key: self.fit(type.value, item) for key, item in value.items()}, mismatches)
 
     def fit_object(self, type: t.Object, value: JsonValue) -> Fitted:
         if not isinstance(value, dict):
@@ -344,9 +343,7 @@ class _Fitting:
                 missing += _one(f"the key {_shown(place.key)} is missing")
         keys = {place.key for place in type.fields}
         unknown = tuple(Mismatch((), f"there is no key {_shown(key)}") for key in value if key not in keys)
-        return {key: item for key, (item, _) in fitted.items()}, missing + unknown + _below(
-            (key, wrong) for key, (_, wrong) in fitted.items()
-        )
+        return _together(fitted, missing + unknown)
 
     # ── unions ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -531,6 +528,11 @@ def _one(reason: str) -> Mismatches:
 def _unexpected(type: t.Type, value: JsonValue) -> Mismatches:
     found = _shown(value) if isinstance(value, str | int | Decimal) else kind_of(value)
     return _one(f"expected {describe(type)}, found {found}")
+
+
+def _together(fitted: Mapping[str, Fitted], mismatches: Mismatches) -> Fitted:
+    below = _below((key, wrong) for key, (_, wrong) in fitted.items())
+    return {key: item for key, (item, _) in fitted.items()}, mismatches + below
 
 
 def _below(parts: Iterable[tuple[str | int, Mismatches]]) -> Mismatches:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from pastalang import limits
 from pastalang.program.types import Scalar
@@ -58,34 +58,38 @@ def json_at(text: str, start: int) -> str:
 
 def write_json(value: JsonValue) -> str:
     """The compact text of an exact value. `parse_json` reads the same value from it."""
+    return _text(value, "")
+
+
+def spell_json(value: JsonValue) -> str:
+    """JSON with a space after commas and colons, as holes write lists and objects."""
+    return _text(value, " ")
+
+
+def _text(value: JsonValue, space: str) -> str:
     match value:
-        case bool() | None:
-            return json.dumps(value)
-        case str():
+        case bool() | None | str():
             return json.dumps(value, ensure_ascii=False)
         case int():
             return str(value)
         case Decimal():
             return decimal_text(value)
         case list():
-            return "[" + ",".join(map(write_json, value)) + "]"
+            return "[" + f",{space}".join(_text(item, space) for item in value) + "]"
         case dict():
-            return "{" + ",".join(f"{write_json(key)}:{write_json(item)}" for key, item in value.items()) + "}"
+            pairs = (f"{_text(key, space)}:{space}{_text(item, space)}" for key, item in value.items())
+            return "{" + f",{space}".join(pairs) + "}"
 
 
-def spell_json(value: JsonValue) -> str:
-    """JSON with a space after commas and colons, as holes write lists and objects."""
+def with_scalars(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The value with `change` of each part that is neither a list nor an object."""
     match value:
-        case bool() | None | str():
-            return json.dumps(value, ensure_ascii=False)
-        case int():
-            return str(value)
-        case list():
-            return "[" + ", ".join(map(spell_json, value)) + "]"
-        case dict():
-            return "{" + ", ".join(f"{spell_json(key)}: {spell_json(item)}" for key, item in value.items()) + "}"
+        case Mapping():
+            return {str(key): with_scalars(item, change) for key, item in value.items()}
+        case list() | tuple():
+            return [with_scalars(item, change) for item in value]
         case _:
-            return decimal_text(value)
+            return change(value)
 
 
 def laid_out_json(value: JsonValue, depth: int = 0) -> str:

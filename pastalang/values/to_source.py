@@ -48,14 +48,11 @@ def program_file(
     converted: Converted, *, name: str, is_instructed: bool = False, examples: Iterable[Example] = ()
 ) -> nodes.File:
     """Raises `NotExpressible` if the type leaves nothing for a model to fill in, or exceeds the limits of a program."""
-    if isinstance(converted.type, t.Object) and not converted.type.fields:
-        raise NotExpressible(name, [Mismatch((), "it has no fields, so there is nothing to fill in")])
-    if isinstance(converted.type, t.Object) and count_values(converted.type) == 1:
-        raise NotExpressible(
-            name, [Mismatch((), "every field has only one possible value, so there is nothing to fill in")]
-        )
-    if not isinstance(converted.type, t.Object) and count_values(converted.type) == 1:
-        raise NotExpressible(name, [Mismatch((), "it has only one possible value, so there is nothing to fill in")])
+    if count_values(converted.type) == 1:
+        what = "it has only one possible value"
+        if isinstance(converted.type, t.Object):
+            what = "every field has only one possible value" if converted.type.fields else "it has no fields"
+        raise NotExpressible(name, [Mismatch((), f"{what}, so there is nothing to fill in")])
     check_enum_budget(converted, name)
     check_uniqueness(converted, name)
     writer = _Writer(converted.types, declare=True, shared=_shared(converted))

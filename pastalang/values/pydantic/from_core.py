@@ -41,7 +41,7 @@ from typing_extensions import TypeAliasType
 
 from pastalang.program import types as t
 from pastalang.values.conversion import Conversion, Converted, Note, NotExpressible, refuses_large_types
-from pastalang.values.json import JsonValue, parse_json, write_json
+from pastalang.values.json import JsonValue, parse_json, with_scalars, write_json
 from pastalang.values.outlines_types import from_expression, from_outlines, is_term
 from pastalang.values.paths import Mismatch, path_text
 from pastalang.values.pydantic.annotations import field_marks, in_order, layers_of, with_marks
@@ -93,7 +93,7 @@ def _matching(expression: re.Pattern[str], text: str) -> str:
 def validate_value(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
     """An exact value as the adapter's type. A decimal stays one, so 25.0 is no integer for a strict model. Pydantic
     reads JSON numbers as floats, so longer decimals are passed as strings."""
-    return adapter.validate_json(json.dumps(_exact(value), ensure_ascii=False))
+    return adapter.validate_json(json.dumps(with_scalars(value, _exact), ensure_ascii=False))
 
 
 def in_one_line(problem: Exception) -> str:
@@ -111,17 +111,9 @@ def name_of_type(model: Any) -> str:
     return model.__name__ if isinstance(model, type) and get_origin(model) is None else str(model)
 
 
-def _exact(value: JsonValue) -> Any:
-    match value:
-        case Decimal():
-            near = float(value)
-            return near if Decimal(repr(near)) == value else write_json(value)
-        case list():
-            return [_exact(item) for item in value]
-        case dict():
-            return {key: _exact(item) for key, item in value.items()}
-        case _:
-            return value
+def _exact(scalar: Any) -> Any:
+    near = float(scalar) if isinstance(scalar, Decimal) else scalar
+    return near if near is scalar or Decimal(repr(near)) == scalar else write_json(scalar)
 
 
 def is_type(found: object) -> bool:
@@ -304,29 +296,19 @@ class _Conversion(Conversion):
     # ── objects ──────────────────────────────────────────────────────────────────────────────────────────
 
     def model(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
-        config = {**site.config, **schema.get("config", {})} if "config" in schema else {}
-        inner = Site(config, site.notes)
-        if config.get("extra_fields_behavior") == "allow" or schema.get("extra_behavior") == "allow":
-            raise Refused(f'`extra="allow"`: the keys of {schema["cls"].__name__} are not known')
+        inner = _closed_site(schema, site, {**site.config, **schema["config"]} if "config" in schema else {})
         if schema.get("custom_init"):
             site.note(f"`{schema['cls'].__name__}.__init__`")
-        body, checks = fields_and_checks(schema["schema"])
-        for check in checks:
-            site.note(f"the validator `{check}`")
+        body = _checked_fields(schema["schema"], site)
         if schema.get("root_model"):
             return self.convert(body["fields"]["root"]["schema"] if "fields" in body else body, inner, path)
         return self.object(schema["cls"], body["fields"], inner, path)
 
     def record(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
-        config = {**site.config, **schema.get("config", {})}
-        inner = Site(config, site.notes)
-        if config.get("extra_fields_behavior") == "allow" or schema.get("extra_behavior") == "allow":
-            raise Refused(f'`extra="allow"`: the keys of {schema["cls"].__name__} are not known')
+        inner = _closed_site(schema, site, {**site.config, **schema.get("config", {})})
         if schema["type"] == "typed-dict":
             return self.object(schema["cls"], schema["fields"], inner, path)
-        body, checks = fields_and_checks(schema["schema"])
-        for check in checks:
-            site.note(f"the validator `{check}`")
+        body = _checked_fields(schema["schema"], site)
         fields = {place["name"]: place for place in body["fields"] if place.get("init", True)}
         return self.object(schema["cls"], fields, inner, path)
 
@@ -418,13 +400,19 @@ _STRING_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
 # ── classes ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fields_and_checks(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
-    """The schema of a model's fields, and the names of the validators around it."""
-    checks: list[str] = []
+def _closed_site(schema: CoreSchema, site: Site, config: Mapping[str, Any]) -> Site:
+    """The context of the fields of a class. Raises `Refused` if the class takes other keys."""
+    if config.get("extra_fields_behavior") == "allow" or schema.get("extra_behavior") == "allow":
+        raise Refused(f'`extra="allow"`: the keys of {schema["cls"].__name__} are not known')
+    return Site(config, site.notes)
+
+
+def _checked_fields(schema: CoreSchema, site: Site) -> CoreSchema:
+    """The schema of the fields of a class, with a note for each validator around it."""
     while schema["type"].startswith("function-") and "schema" in schema:
-        checks.append(validator_name(schema["function"]["function"]))
+        site.note(f"the validator `{validator_name(schema['function']['function'])}`")
         schema = schema["schema"]
-    return schema, checks
+    return schema
 
 
 def class_name(cls: Any) -> str:

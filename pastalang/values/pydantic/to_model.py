@@ -36,7 +36,7 @@ from pydantic import (
 from pastalang.program import types as t
 from pastalang.program.visit import NO_TYPES, named_types
 from pastalang.values.fit import find_mismatches, to_plain
-from pastalang.values.json import JsonValue, parse_json, write_json
+from pastalang.values.json import JsonValue, parse_json, with_scalars, write_json
 from pastalang.values.patterns import FORMATS, engine_pattern
 
 CONFIG: Final = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False)
@@ -247,11 +247,11 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _checked(annotation: Any, type: t.Type) -> Any:
-    """The annotation with a validator for a constraint that Pydantic does not have."""
+def _checked(annotation: Any, type: t.Type, *, passes: tuple[Any, ...] = ()) -> Any:
+    """The annotation with a validator for a constraint that Pydantic does not have. Instances of `passes` pass."""
 
     def check(value: Any) -> Any:
-        mismatches = find_mismatches(type, _as_json(value))
+        mismatches = [] if isinstance(value, passes) else find_mismatches(type, with_scalars(value, _exact))
         if mismatches:
             raise ValueError("; ".join(map(str, mismatches)))
         return value
@@ -261,28 +261,13 @@ def _checked(annotation: Any, type: t.Type) -> Any:
 
 def _spelled(annotation: Any, type: t.Type) -> Any:
     """The annotation with a validator that accepts only the type's single spelling in text. Python objects pass."""
-
-    def check(value: Any) -> Any:
-        if isinstance(value, annotation):
-            return value
-        mismatches = find_mismatches(type, _as_json(value))
-        if mismatches:
-            raise ValueError("; ".join(map(str, mismatches)))
-        return value
-
-    return Annotated[annotation, BeforeValidator(check)]
+    return _checked(annotation, type, passes=(annotation,))
 
 
-def _as_json(value: Any) -> JsonValue:
-    match value:
-        case float():
-            return Decimal(repr(value)) if abs(value) < float("inf") else "not a number"
-        case list() | tuple():
-            return [_as_json(item) for item in value]
-        case dict():
-            return {str(key): _as_json(item) for key, item in value.items()}
-        case _:
-            return value  # type: ignore[no-any-return]
+def _exact(scalar: Any) -> Any:
+    if not isinstance(scalar, float):
+        return scalar
+    return Decimal(repr(scalar)) if abs(scalar) < float("inf") else "not a number"
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────

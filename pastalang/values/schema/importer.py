@@ -263,9 +263,7 @@ class _Conversion(Conversion):
     # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────
 
     def array(self, schema: Keywords, pointer: str) -> t.Type:
-        minimum, maximum = _length(schema, "minItems") or 0, _length(schema, "maxItems")
-        if maximum is not None and minimum > maximum:
-            raise SchemaRefused("minItems", f"{minimum} is more than `maxItems` {maximum}")
+        minimum, maximum = _lengths(schema, "minItems", "maxItems")
         unique = schema.get("uniqueItems") is True
         prefix, rest, word = places(schema)
         if prefix is None:
@@ -334,9 +332,7 @@ class _Conversion(Conversion):
         return t.Union(arms, find_discriminator(arms)), t.ABSENT
 
     def map(self, schema: Keywords, pointer: str) -> t.Type:
-        minimum, maximum = _length(schema, "minProperties") or 0, _length(schema, "maxProperties")
-        if maximum is not None and minimum > maximum:
-            raise SchemaRefused("minProperties", f"{minimum} is more than `maxProperties` {maximum}")
+        minimum, maximum = _lengths(schema, "minProperties", "maxProperties")
         named, extra = schema.get("patternProperties"), schema.get("additionalProperties", True)
         if extra is False and not named and not minimum:
             return t.Object(())
@@ -394,9 +390,7 @@ def _problem(pointer: str, reason: str) -> Mismatch:
 
 
 def _string_type(schema: Keywords) -> t.Type:
-    minimum, maximum = _length(schema, "minLength") or 0, _length(schema, "maxLength")
-    if maximum is not None and minimum > maximum:
-        raise SchemaRefused("minLength", f"{minimum} is more than `maxLength` {maximum}")
+    minimum, maximum = _lengths(schema, "minLength", "maxLength")
     pattern, format = schema.get("pattern"), schema.get("format")
     further = _second_pattern(schema)
     if isinstance(pattern, str) and pattern in _OWN_PATTERNS and format is None:
@@ -469,11 +463,8 @@ def _key_pattern(schema: JsonValue) -> str | None:
             return None if known is None else FORMATS[known].pattern
         case _ if used <= {"minLength", "maxLength"}:
             minimum, maximum = _length(schema, "minLength"), _length(schema, "maxLength")
-            return (
-                None
-                if (minimum, maximum) == (None, None)
-                else rf"[\s\S]{{{minimum or 0},{'' if maximum is None else maximum}}}"
-            )
+            is_any = (minimum, maximum) == (None, None)
+            return None if is_any else rf"[\s\S]{{{minimum or 0},{'' if maximum is None else maximum}}}"
         case _:
             raise SchemaRefused("propertyNames", "may hold a pattern, a format, lengths, or the keys themselves")
 
@@ -486,6 +477,13 @@ def _listed_keys(schema: JsonValue) -> str:
     if others or not keys or (isinstance(schema, dict) and {"enum", "const"} <= set(schema)):
         raise SchemaRefused("propertyNames", "allows no key" if not others else "may hold nothing next to the keys")
     return "|".join(map(patterns.escaped, keys))
+
+
+def _lengths(schema: Keywords, least: str, most: str) -> tuple[int, int | None]:
+    minimum, maximum = _length(schema, least) or 0, _length(schema, most)
+    if maximum is not None and minimum > maximum:
+        raise SchemaRefused(least, f"{minimum} is more than `{most}` {maximum}")
+    return minimum, maximum
 
 
 def _length(schema: Keywords, keyword: str) -> int | None:
@@ -514,11 +512,6 @@ def _second_pattern(schema: Keywords) -> str | None:
             raise SchemaRefused("allOf", "cannot be combined with a string")
 
 
-def _format_name(name: JsonValue) -> str | None:
-    """The name in PastaLang of a format of JSON Schema."""
-    return str(name) if name in STANDARD_FORMATS else None
-
-
 def _is_remark_format(schema: Keywords) -> bool:
     """Returns True if the schema names a format that the standard does not know, which has no effect on values."""
     name = schema.get("format")
@@ -528,7 +521,7 @@ def _is_remark_format(schema: Keywords) -> bool:
 def _format(name: JsonValue) -> str | None:
     if name in REFUSED_FORMATS:
         raise SchemaRefused("format", f"the format {name} cannot be enforced")
-    return _format_name(name)
+    return str(name) if name in STANDARD_FORMATS else None
 
 
 def _bounds(schema: Keywords) -> tuple[Decimal | None, Decimal | None, Decimal | None, Decimal | None, Decimal | None]:
