@@ -10,12 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TextIO
 
 import typer
 
@@ -45,7 +44,6 @@ from pastalang.cli.options import (
     TopP,
     adapter_of,
     drafts_of,
-    dtype_of,
     refuse_both,
     sampling_of,
 )
@@ -60,12 +58,13 @@ from pastalang.cli.output import (
     unwritable,
 )
 from pastalang.cli.process import command
-from pastalang.cli.run import OnCut
 from pastalang.cli.sources import SOURCE, is_standard_input, task_named
 from pastalang.plan.branches import Mode
+from pastalang.program.types import OnTruncated
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
 from pastalang.runtime.models.source import NAMES, is_address
+from pastalang.runtime.windows import MergeRule
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
@@ -77,17 +76,6 @@ if TYPE_CHECKING:
     from pastalang.bulk.rows import Row, Task
     from pastalang.bulk.run import Decode, Job, Ledger, Totals
     from pastalang.hosts.opening import AnyEngine
-
-
-class OnError(StrEnum):
-    ROW = "row"
-    STOP = "stop"
-
-
-class Merge(StrEnum):
-    CONFIDENCE = "confidence"
-    AGREEMENT = "agreement"
-    FIRST = "first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +113,7 @@ class ExtractSettings:
         int | None, typer.Option(min=0, help="The tokens that a window shares with the one before. Default: an eighth.")
     ] = None
     merge: Annotated[
-        Merge | None, typer.Option(help="Which value to keep where windows disagree. Default: confidence.")
+        MergeRule | None, typer.Option(help="Which value to keep where windows disagree. Default: confidence.")
     ] = None
     template: TemplateName = None
     model: ModelName = None
@@ -139,7 +127,9 @@ class ExtractSettings:
     top_k: TopK = None
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0
     drafts: GuessAhead = None
-    on_truncated: Annotated[OnCut, typer.Option(help="What to do with a value that was cut at its limit.")] = OnCut.KEEP
+    on_truncated: Annotated[OnTruncated, typer.Option(help="What to do with a value that was cut at its limit.")] = (
+        "keep"
+    )
     repair: Annotated[
         int | None, typer.Option(min=0, help="Decode again, up to this many times, a field that the type refuses.")
     ] = None
@@ -149,8 +139,9 @@ class ExtractSettings:
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run, if there is one.")] = False
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and start again.")] = False
     on_error: Annotated[
-        OnError, typer.Option(help="If a document fails: row writes its error and continues, stop ends the run.")
-    ] = OnError.ROW
+        Literal["row", "stop"],
+        typer.Option(help="If a document fails: row writes its error and continues, stop ends the run."),
+    ] = "row"
     max_error_rate: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="End the run if more than this share of the documents fails.")
     ] = 1.0
@@ -190,7 +181,7 @@ class ExtractSettings:
         drafts = drafts_of(self.drafts)
         return {
             "mode": self.mode.value, "any_mode": self.any_mode, "seed": self.seed,
-            "on_truncated": self.on_truncated.value, "sampling": sampling_of(self),
+            "on_truncated": self.on_truncated, "sampling": sampling_of(self),
             **({} if drafts is None else {"drafts": drafts}),
             **({} if self.repair is None else {"repair": self.repair}),
         }  # fmt: skip
@@ -198,8 +189,7 @@ class ExtractSettings:
     @property
     def windows(self) -> dict[str, Any]:
         """Those of reading in windows."""
-        merge = None if self.merge is None else self.merge.value
-        return {"window": self.window, "overlap": self.overlap, "merge": merge}
+        return {"window": self.window, "overlap": self.overlap, "merge": self.merge}
 
 
 @command(ExtractSettings)
@@ -257,7 +247,7 @@ def _work(settings: ExtractSettings, task: Task, model: str) -> Work:
     from pastalang.bulk.run import Job
 
     corpus = open_documents(settings.documents, task.read)
-    dtype, adapter = dtype_of(settings.dtype), adapter_of(settings.adapter)
+    dtype, adapter = settings.dtype, adapter_of(settings.adapter)
     load: Load
     if is_address(model):
         load = AskOnce(
@@ -274,7 +264,7 @@ def _work(settings: ExtractSettings, task: Task, model: str) -> Work:
     job = Job(
         task, Origin.of(task, model, dtype=dtype, adapter=adapter), settings.in_flight or IN_FLIGHT,
         chunk=settings.chunk, limit=settings.limit, max_error_rate=settings.max_error_rate,
-        stop_on_error=settings.on_error is OnError.STOP,
+        stop_on_error=settings.on_error == "stop",
     )  # fmt: skip
     return Work(job, corpus, partial(open_documents, settings.documents, task.read), load, settings.cells)
 

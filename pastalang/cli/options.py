@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Protocol, TypeAlias
+from typing import Annotated, Literal, Protocol, TypeAlias
 
 import typer
 
@@ -12,7 +11,7 @@ from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.program.types import SAMPLING_BOUNDS, Drafts, Sampling
-from pastalang.runtime.models.source import OWN, Adapter, DTypeName
+from pastalang.runtime.models.source import OWN, Adapter
 from pastalang.values.one_hole import QUOTE_TOKENS
 
 ProgramPaths: TypeAlias = Annotated[
@@ -56,14 +55,8 @@ AdapterName: TypeAlias = Annotated[
 ]
 
 
-class DType(StrEnum):
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    INT8 = "int8"
-
-
 ComputedIn: TypeAlias = Annotated[
-    DType | None,
+    Literal["float32", "bfloat16", "int8"] | None,
     typer.Option(help="The data type to compute in; int8: of weights, on a CPU. Default: the best one for the device."),
 ]
 Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="Size of the KV cache, in tokens.")]
@@ -115,10 +108,6 @@ def refuse_both(why: str, *given: object) -> None:
     """Raises `Refused` if both options are given."""
     if all(one is not None and one is not False for one in given):
         raise Refused(f"{why}: pass one of them", EXIT_USAGE)
-
-
-def dtype_of(given: DType | None) -> DTypeName | None:
-    return None if given is None else given.value
 
 
 def adapter_of(given: str | None) -> Adapter:

@@ -6,9 +6,8 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, assert_never
+from typing import Annotated, Literal, TypeAlias, assert_never
 
 import typer
 
@@ -26,10 +25,7 @@ from pastalang.plan.token_bounds import Encoder, Lengths
 USUAL_WIDTH, NARROWEST, WIDEST = 96, 56, 160  # columns of a drawing
 
 
-class Format(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    SVG = "svg"
+Format: TypeAlias = Literal["text", "json", "svg"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +40,7 @@ class PlanSettings:
     overrun: OverrunPolicy = Overrun.CONTINUE
     placement: PlacementName = Placement.GAPS
     max_tokens: MaxTokens = None
-    format: Annotated[Format, typer.Option(help="Output format; json can be loaded again.")] = Format.TEXT
+    format: Annotated[Format, typer.Option(help="Output format; json can be loaded again.")] = "text"
     tokenizer: Annotated[
         Path | None, typer.Option(help="Count text in tokens: a tokenizer.json, or a folder with a tokenizer.")
     ] = None
@@ -76,7 +72,7 @@ def plan_command(settings: PlanSettings) -> None:
     _check_fit(plan, Capacity(settings.positions, settings.cells), lengths)
     width = _columns() if settings.output is None else USUAL_WIDTH
     drawn = _show(plan, settings.format, lengths, width)
-    _write(drawn, settings.output, is_document=settings.format is not Format.TEXT)
+    _write(drawn, settings.output, is_document=settings.format != "text")
 
 
 def _compare(settings: PlanSettings, pair: tuple[Path, Path]) -> int:
@@ -107,15 +103,15 @@ def _check_fit(plan: Plan, limits: Capacity, lengths: Lengths) -> None:
 def _show(plan: Plan, format: Format, lengths: Lengths, width: int) -> str:
     """Imports only the module of the requested format."""
     match format:
-        case Format.TEXT:
+        case "text":
             from pastalang.plan.draw.terminal import draw_text
 
             return draw_text(plan, lengths=lengths, width=width, ascii_only=not _can_show_blocks())
-        case Format.JSON:
+        case "json":
             from pastalang.plan.serialise import to_json
 
             return to_json(plan)
-        case Format.SVG:
+        case "svg":
             from pastalang.plan.draw.svg import draw_svg
 
             return draw_svg(plan, lengths=lengths)

@@ -8,9 +8,8 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -47,10 +46,7 @@ if TYPE_CHECKING:  # each command imports what it needs, and no more
     from pastalang.values.conversion import Converted
 
 
-class Format(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    GITHUB = "github"
+Format: TypeAlias = Literal["text", "json", "github"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +54,7 @@ class CheckSettings:
     """The arguments and options of `pasta check`."""
 
     files: ProgramPaths = None
-    format: Annotated[Format, typer.Option(help="Output format.")] = Format.TEXT
+    format: Annotated[Format, typer.Option(help="Output format.")] = "text"
     strict: Annotated[bool, typer.Option("--strict", help="Count warnings as problems.")] = False
     explain_constraints: Annotated[
         bool, typer.Option("--explain-constraints", help="Show how each keyword of JSON Schema is enforced, and exit.")
@@ -121,13 +117,13 @@ def _exit_code(programs: list[ProgramFile], found: list[Diagnostic], *, strict: 
 
 def _print(found: list[Diagnostic], files: int, format: Format) -> None:
     match format:
-        case Format.TEXT:
+        case "text":
             if found:
                 echo(coloured(render_text(found), sys.stdout))
             echo(f"checked {files} file{'s' if files != 1 else ''}: {summary(found)}")
-        case Format.JSON:
+        case "json":
             echo_document(render_json(found), end="")
-        case Format.GITHUB:
+        case "github":
             echo(render_github(found), end="")
 
 

@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -37,7 +36,6 @@ from pastalang.cli.options import (
     TopP,
     adapter_of,
     drafts_of,
-    dtype_of,
     sampling_of,
 )
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, show_notes, write_file
@@ -46,6 +44,7 @@ from pastalang.cli.sources import LINES, files_of, plan_of, read_all_inputs, rea
 from pastalang.failures import TruncationWarning
 from pastalang.plan.branches import Mode, Overrun, Placement
 from pastalang.plan.plan import Plan
+from pastalang.program.types import OnTruncated
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.choice import note_of, why_no_help
@@ -57,14 +56,6 @@ from pastalang.values.paths import place_of
 if TYPE_CHECKING:
     from pastalang.hosts.opening import AnyEngine
     from pastalang.runtime.result import Result
-
-
-class OnCut(Enum):
-    """`OnTruncated` as the choices of an option."""
-
-    KEEP = "keep"
-    RAISE = "raise"
-    NULL = "null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +90,7 @@ class RunSettings:
     cells: SomeCells = None
     as_json: AsJson = False
     on_truncated: Annotated[
-        OnCut | None,
+        OnTruncated | None,
         typer.Option(help="What to do with a value that was cut at its limit. Default: keep it and report it."),
     ] = None
     timeline: Annotated[
@@ -116,7 +107,7 @@ class RunSettings:
             "any_mode": self.any_mode,
             "sampling": sampling_of(self),
             "drafts": drafts_of(self.drafts),
-            "on_truncated": None if self.on_truncated is None else self.on_truncated.value,
+            "on_truncated": self.on_truncated,
         }
 
 
@@ -140,7 +131,7 @@ def run_command(settings: RunSettings) -> None:
     if not settings.as_json:
         show_notes(note_of(chosen), why_no_help(chosen.name, plan, adapter))
     engine = open_engine(
-        chosen.name, device=settings.device, dtype=dtype_of(settings.dtype), cells=settings.cells, adapter=adapter,
+        chosen.name, device=settings.device, dtype=settings.dtype, cells=settings.cells, adapter=adapter,
         api_key=settings.api_key,
     )  # fmt: skip
     if settings.max_tokens is not None and getattr(engine, "takes_chats_only", False):

@@ -12,7 +12,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.cli.models import chosen_model, load_engine, refuse_missing
-from pastalang.cli.options import AdapterName, Cells, ComputedIn, Device, adapter_of, dtype_of
+from pastalang.cli.options import AdapterName, Cells, ComputedIn, Device, adapter_of
 from pastalang.cli.output import echo_error, show_notes
 from pastalang.cli.process import command
 from pastalang.plan.branches import Placement
@@ -88,7 +88,7 @@ def serve_command(settings: ServeSettings) -> None:
         raise Refused(f"{at} cannot be listened on: {(problem.strerror or str(problem)).lower()}", EXIT_USAGE) from None
     with listener:
         engine = load_engine(
-            chosen.name, device=settings.device, cells=settings.cells, dtype=dtype_of(settings.dtype),
+            chosen.name, device=settings.device, cells=settings.cells, dtype=settings.dtype,
             adapter=adapter_of(settings.adapter), placement=settings.placement,
         )  # fmt: skip
         known = KNOWN.get(chosen.name)

@@ -7,10 +7,9 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -253,15 +252,13 @@ def _why(job: LabelJob) -> str:
     return f"{first['origin']}: {first['problem']}"
 
 
-class Kind(StrEnum):
-    THREADS = "threads"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSettings:
     """The arguments and options of `pasta data`."""
 
-    kind: Annotated[Kind, typer.Argument(help="threads: mark parts that could be written at the same time.")]
+    kind: Annotated[
+        Literal["threads"], typer.Argument(help="threads: mark parts that could be written at the same time.")
+    ]
     program: Annotated[Path, typer.Option(help="The program with assistant auto(...) that the rows are for.")]
     data: Annotated[Path, typer.Option(help="JSON lines: the inputs by name, and the answer without tags as `value`.")]
     out: Annotated[Path, typer.Option(help="Write the rows with threads to this file.")]
