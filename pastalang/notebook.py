@@ -24,11 +24,11 @@ from pastalang.cli.output import echo_error, with_colours
 from pastalang.cli.run import LiveFields
 from pastalang.compiler import analyse
 from pastalang.diagnostics.render import render_text
-from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.extraction import engine_for, is_engine
 from pastalang.failures import PastaError, TruncationWarning
-from pastalang.program.program import Program, Template
+from pastalang.program.program import Template
 from pastalang.runtime.answer_html import hue, under
+from pastalang.runtime.call import template_of
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.result import Result
 
@@ -91,7 +91,9 @@ def _run(shell: Any, line: str, cell: str, has_colours: bool) -> None:
         raise CellFailed(shown, has_colours=has_colours)
     if shown:
         echo_error(with_colours(shown) if has_colours else shown, end="")
-    template = _template(found.program, options.template)
+    if not found.program.templates:
+        raise PastaError("the cell has no template")
+    template = template_of(found.program, options.template)
     inputs = _inputs(template, expressions, shell.user_ns)
     named = shell.user_ns.get(options.model) if options.model is not None else None
     engine = engine_for(named if is_engine(named) else options.model)
@@ -165,19 +167,6 @@ def _is_whole(given: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
-
-
-def _template(program: Program, name: str | None) -> Template:
-    templates = program.templates
-    if name is None:
-        if len(templates) != 1:
-            names = ", ".join(templates)
-            raise PastaError(f"%%pasta: name one of the templates: {names}" if names else "the cell has no template")
-        return program.only_template
-    if name not in templates:
-        near = did_you_mean(name, templates)
-        raise PastaError(f"%%pasta: there is no template `{name}`{f'; did you mean `{near}`?' if near else ''}")
-    return templates[name]
 
 
 def _inputs(template: Template, expressions: dict[str, str], variables: dict[str, Any]) -> dict[str, Any]:

@@ -499,7 +499,7 @@ class Verbatim:
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class _Around:
     content: Document
     is_forced: bool = field(init=False)
 
@@ -507,13 +507,12 @@ class Nest:
         object.__setattr__(self, "is_forced", is_forced(self.content))
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    content: Document
-    is_forced: bool = field(init=False)
+class Nest(_Around):
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_forced", is_forced(self.content))
+
+class Group(_Around):
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

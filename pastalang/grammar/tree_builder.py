@@ -295,8 +295,7 @@ class TreeBuilder:
     def name(self, parts: Parts) -> nodes.Name:
         return nodes.Name(parts[0].text, parts[0].span)
 
-    def type_name(self, parts: Parts) -> nodes.Name:
-        return nodes.Name(parts[0].text, parts[0].span)
+    type_name = name
 
 
 # ── parts of a rule ──────────────────────────────────────────────────────────────────────────────────────

@@ -116,7 +116,7 @@ def test_warnings_are_shown_and_the_cell_is_run(shell: InteractiveShell) -> None
         ("title=(1", "what follows `title=` is not an expression of Python"),
         ("title=1 title=2", "the input `title` is given twice"),
         ("titel='a'", "did you mean `title`"),
-        ("prodct", "there is no template `prodct`; did you mean `product`?"),
+        ("prodct", "has no template `prodct`; did you mean `product`?"),
         ("product more", "unrecognized arguments: more"),
         ("--seed x", "argument --seed: invalid int value: 'x'"),
         ("--to 3", "--to takes the name of a variable, not 3"),
@@ -135,7 +135,7 @@ def test_an_input_without_a_variable_is_asked_for(shell: InteractiveShell) -> No
 
 def test_a_cell_with_several_templates_asks_for_one(shell: InteractiveShell) -> None:
     second = PROGRAM.replace("product", "other")
-    assert "name one of the templates: product, other" in failure(shell, f"%%pasta{PROGRAM}{second}")
+    assert "`template` must be `product` or `other`" in failure(shell, f"%%pasta{PROGRAM}{second}")
 
 
 def test_a_terminal_shows_a_line_for_each_value(terminal: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
