@@ -4,7 +4,6 @@ at chance. A model that is too weak for its task gives rows with the status `ok`
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pastalang.runtime.doubtful import UNSURE, is_impossible, repeats, texts_in
 from pastalang.runtime.models.source import KNOWN
 from pastalang.values.describe import counted
 from pastalang.values.lengths import closed_texts
+from pastalang.values.paths import in_any_item
 
 _FEW: Final = 10  # rows whose answers are not compared with one another
 _OFTEN: Final = 0.1  # the share of rows from which on something is said, once there are more than those few
@@ -46,7 +46,7 @@ class Doubts:
         if row.get("_error") and status not in ("unsure", "truncated"):
             self.failed[status] += 1
             self.reasons.setdefault(status, row["_error"])
-        self.cut.update({_name(one) for one in row.get("_fields", ()) if one.get("truncated")})
+        self.cut.update({in_any_item(one["field"]) for one in row.get("_fields", ()) if one.get("truncated")})
         model = KNOWN.get(meta.get("model", ""))
         if model is not None and "windows" not in meta and meta.get("input_tokens", 0) > model.reads:
             self.long[model.name] += 1
@@ -62,8 +62,8 @@ class Doubts:
             self.repeating[key] += any(map(repeats, texts))
             self.undated[key] += any(map(is_impossible, texts))
         for one in row.get("_fields", ()):
-            self.confidence[_name(one)] += one["confidence"]
-            self.confident[_name(one)] += 1
+            self.confidence[in_any_item(one["field"])] += one["confidence"]
+            self.confident[in_any_item(one["field"])] += 1
 
     def lines(self, plan: Plan) -> list[str]:
         """Each with what it is about first."""
@@ -121,8 +121,3 @@ _HOW: Final = {
     "too_long": "--window 128 reads a long text in parts and merges what they say",
     "invalid": "--repair 2 decodes a field again that the type refuses; one that may be null should be `| None`",
 }
-
-
-def _name(one: Mapping[str, Any]) -> str:
-    """The name of a field, the same for all items of a list."""
-    return re.sub(r"\[\d+\]", "[]", one["field"])

@@ -32,7 +32,7 @@ from pastalang.failures import FileError
 from pastalang.runtime.answer_html import hue, stretches, under
 from pastalang.runtime.display.page import fill_page, inert_json
 from pastalang.values.json import with_scalars, write_json
-from pastalang.values.paths import WHOLE, path_text
+from pastalang.values.paths import WHOLE, in_any_item, path_text
 
 _OWN: Final = ("id", "_status", "_error", "_fields", "_meta")
 _VALUE: Final = "value"
@@ -333,12 +333,7 @@ class FieldOfRow:
 
     @property
     def pattern(self) -> str:
-        return _pattern(self.name)
-
-
-def _pattern(name: str) -> str:
-    """The name that all items of a list share."""
-    return re.sub(r"\[\d+\]", "[]", name)
+        return in_any_item(self.name)
 
 
 def fields_of(row: Row) -> list[FieldOfRow]:
@@ -364,7 +359,7 @@ def _parts(path: ValuePath, value: Any, parent: str | None, decided: Mapping[str
     yield FieldOfRow(name, "", True, True, parent, True, is_object)
     parts: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
     for key, part in parts:
-        yield from _parts((*path, key), part, _pattern(name) if is_object else None, decided)
+        yield from _parts((*path, key), part, in_any_item(name) if is_object else None, decided)
 
 
 def _is_json(text: str, path: ValuePath, decided: Mapping[str, Any]) -> bool:

@@ -7,7 +7,6 @@ those of the running text outside all blocks, and `answer` everything but a thou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 
 import networkx
@@ -21,7 +20,7 @@ from pastalang.plan.plan import Plan
 from pastalang.plan.simulate import Simulated
 from pastalang.plan.structure import fields_of, origins_of
 from pastalang.program.program import Program
-from pastalang.values.paths import MAIN, WHOLE, place_in_answer, place_of, places_around
+from pastalang.values.paths import MAIN, WHOLE, in_any_item, place_in_answer, place_of, places_around
 
 
 def sees(program: Program | Plan, value: str, other: str) -> bool:
@@ -109,7 +108,7 @@ class _Names:
         if not isinstance(given, str):
             return f"a value is named by its path, such as `lines[].total`, not {given!r:.60}"
         known = dict.fromkeys(found for found in (*self._fields, *self._blocks) if found != WHOLE)
-        of_any_item = re.sub(r"\[\d+\]", "[]", name)
+        of_any_item = in_any_item(name)
         if of_any_item in known:
             return f"`{name}` is in one item of a run, and a plan has one name for all items: `{of_any_item}`"
         hint = did_you_mean(name, known)

@@ -59,7 +59,7 @@ from pastalang.training.trainer import train
 
 _TOGETHER: Final = 8  # rows that are sampled together, and kept together
 _TOGETHER_ON_GPU: Final = 32  # where a pass takes about as long with hundreds of requests
-_CELLS_ON_GPU: Final = 1 << 16
+_CELLS, _CELLS_ON_GPU = 1 << 13, 1 << 16
 _ADAPTER: Final = "adapter"  # in the folder of a round
 _NOT_OF_SAMPLES: Final = frozenset(("quality_weight", "alpha", "target", "form", "lora", "pairs", "reference"))
 
@@ -338,7 +338,6 @@ class Round:
     lora: Lora | None = None
     keep_adapter: bool = False
     device: str | None = None
-    cells: int = 8192
     overwrite: bool = False
     options: Mapping[str, Any] | None = None
 
@@ -428,7 +427,7 @@ def _sampled(
 ) -> list[list[Sampled]]:
     plain: list[str | None] | None = None
     is_processor = (round.device or default_device()) == "cpu"
-    cells = round.cells if is_processor else max(round.cells, _CELLS_ON_GPU)
+    cells = _CELLS if is_processor else _CELLS_ON_GPU
     if round.baseline is not None:
         engine = Engine.load(round.baseline, device=round.device, cells=cells)
         plain = baseline_answers(engine, plan, rows, kept.with_name(kept.name.replace("samples", "baseline")), on_done)

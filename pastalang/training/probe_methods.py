@@ -80,6 +80,7 @@ from pastalang.values.describe import counted
 
 _TOGETHER: Final = 16  # rows that are answered together, and kept together
 _TOGETHER_ON_GPU: Final = 128  # where a pass takes about as long with hundreds of requests
+_CELLS: Final = 1 << 15
 _HOSTS: Final = 16  # of a line in a batch
 _JUDGED: Final = 64  # of a line that is judged
 _CACHED: Final = 2 << 30  # bytes of keys, values and distributions that are kept
@@ -115,7 +116,6 @@ class PromptJob:
     rows: int = 8
     length: int = 512
     device: str | None = None
-    cells: int = 1 << 15
     overwrite: bool = False
     options: Mapping[str, Any] | None = None
     logs: tuple[LogName, ...] = ()
@@ -199,7 +199,7 @@ def _answered(
     def more(first: int) -> list[list[Any]]:
         """What is drawn for the next rows, all samples of a row in a line."""
         nonlocal engine
-        engine = engine or Engine.load((base.weights, base.tokenizer), cells=job.cells)
+        engine = engine or Engine.load((base.weights, base.tokenizer), cells=_CELLS)
         inputs = [one.inputs for one in asked[first : first + together]]
         ways = [
             engine.batch(

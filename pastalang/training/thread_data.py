@@ -215,7 +215,6 @@ def _is_parallel(written: str) -> bool:
 
 
 Annotator: TypeAlias = Callable[[str], str]  # answers a prompt: a hosted model, an engine, a person
-OnDone: TypeAlias = Callable[[int], None]
 
 LEAST = {AutoPolicy.PASTA: 20, AutoPolicy.APAR: 10}  # tokens of a thread that is worth its tag
 _PROMISED = re.compile(r'<promise topic="([^"<>\n]*)"(?: tokens="[0-9]*")?/>[ \t]*<async>(.*?)</async>', re.DOTALL)
@@ -348,14 +347,12 @@ class Rejected:
 
 def tag_rows(
     rows: Sequence[Row], plan: Plan, tokenizer: Any, *, least: int | None = None, annotate: Annotator | None = None,
-    bar: Bar | None = None, on_done: OnDone = lambda _: None,
+    bar: Bar | None = None,
 ) -> Iterator[Tagged | Rejected]:  # fmt: skip
     """Rows of an `auto(...)` template whose answers have no tags, in their order, with tags. `least`: of a thread."""
     assert plan.auto is not None
     work = _Work(plan, plan.auto, tokenizer, LEAST[plan.auto] if least is None else least, annotate, bar)
-    for number, row in enumerate(rows, start=1):
-        yield work.tagged(row)
-        on_done(number)
+    yield from map(work.tagged, rows)
 
 
 class _Work:

@@ -40,6 +40,11 @@ def path_text(path: Iterable[str | int]) -> str:
     return text
 
 
+def in_any_item(place: str) -> str:
+    """The name that a place shares with those in all other items: `lines[].total` for `lines[2].total`."""
+    return re.sub(r"\[\d+\]", "[]", place)
+
+
 def is_plain_key(key: str) -> bool:
     """Returns True if a key needs no quotes in a path."""
     return key.isidentifier() or (bool(key) and all(letter.isalnum() or letter in "_-" for letter in key))
