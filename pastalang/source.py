@@ -20,9 +20,6 @@ class Span:
     def join(self, other: Span) -> Span:
         return Span(min(self.start, other.start), max(self.end, other.end))
 
-    def shift(self, offset: int) -> Span:
-        return Span(self.start + offset, self.end + offset)
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -142,18 +142,11 @@ class Attacher:
         filled: list[nodes.Piece] = []
         for piece in pieces:
             match piece:
-                case nodes.HoleNode():
-                    type_node, comments = self._fill_type(piece.type, comments)
+                case nodes.HoleNode(type=inner) | nodes.AsyncNode(type=inner) if inner is not None:
+                    type_node, comments = self._fill_type(inner, comments)
                     filled.append(replace(piece, type=type_node))
-                case nodes.AsyncNode(type=None):
+                case nodes.AsyncNode() | nodes.ForkNode() | nodes.EachNode() | nodes.ForNode():
                     body, comments = self._fill_pieces(piece.body or (), comments)
-                    filled.append(replace(piece, body=body))
-                case nodes.AsyncNode():
-                    assert piece.type is not None
-                    type_node, comments = self._fill_type(piece.type, comments)
-                    filled.append(replace(piece, type=type_node))
-                case nodes.ForkNode() | nodes.EachNode() | nodes.ForNode():
-                    body, comments = self._fill_pieces(piece.body, comments)
                     filled.append(replace(piece, body=body))
                 case nodes.IfNode():
                     body, comments = self._fill_pieces(piece.body, comments)
