@@ -26,8 +26,8 @@ from recipes.pasta_mini.real_listings import Mixer
 from recipes.smollm2.written import Record, lessons_of, read_written
 
 SHARES: Final = {Mode.STRICT: 0.6, Mode.SEQUENTIAL: 0.2, Mode.LOCKSTEP: 0.2}
-_TITLES: Final = 0.12  # of the groups
-_WRITTEN: Final = 0.23
+_TITLES: Final = 0.15  # of the groups
+WRITTEN: Final = 0.23
 _DOCUMENTS, _LISTINGS = 5, 6  # of a group, if they fit
 _SHORT_PROGRAMS: Final = 0.2  # of those with few fields are kept: many fields share the cost of a document
 _MANY_FIELDS: Final = 5
@@ -40,10 +40,16 @@ _EXAMPLES: Final = (1, 2, 2, 3)
 
 
 class DrawGroup:
-    """Draws rows that share a prompt. The same random stream gives the same rows."""
+    """Draws rows that share a prompt. The same random stream gives the same rows.
 
-    def __init__(self, tokenizer: Any, titles: Sequence[Listing], *, longest: int) -> None:
+    `written` is the share of written documents, which are in these `files`, or in all if none are named.
+    """
+
+    def __init__(
+        self, tokenizer: Any, titles: Sequence[Listing], *, longest: int, written: float = WRITTEN, files: str = ""
+    ) -> None:
         self._recorder, self._mixer, self._longest = Recorder(tokenizer), Mixer(titles), longest
+        self._written, self._files = written, files
 
     def __call__(self, random: Random) -> list[TrainingRow]:
         while True:
@@ -70,8 +76,8 @@ class DrawGroup:
         kind = random.random()
         if kind < _TITLES:
             return self._titles(random, shown)
-        if kind < _TITLES + _WRITTEN:
-            return lessons_of(random.choice(_taught()), random, shown=min(shown, 1))
+        if kind < _TITLES + self._written:
+            return lessons_of(random.choice(_taught(self._files)), random, shown=min(shown, 1))
         return _documents(random, shown)
 
     def _titles(self, random: Random, shown: int) -> list[Lesson]:
@@ -90,8 +96,8 @@ class DrawGroup:
 
 
 @cache
-def _taught() -> tuple[Record, ...]:
-    return tuple(record for record in read_written() if not record.is_held_out)
+def _taught(files: str) -> tuple[Record, ...]:
+    return tuple(record for record in read_written(files) if not record.is_held_out)
 
 
 def lessons_of_titles(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -27,7 +28,7 @@ from recipes.pasta_mini.lessons import LIMITS
 from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.run_log import RunLog
 from recipes.smollm2.groups import Group, group_loss, group_of
-from recipes.smollm2.lessons import DrawGroup
+from recipes.smollm2.lessons import WRITTEN, DrawGroup
 from recipes.smollm2.lora import adapt, adapter_of, fresh_adapter, widened
 from recipes.smollm2.stream import Stream, lines_loss
 
@@ -50,6 +51,8 @@ class Sizes:
     first_layer: int = 8
     wider: int = 0  # 1: an adapter that it goes on from gets fresh pairs in the layers from `first_layer` on, too
     seed: int = 0
+    written: float = WRITTEN  # of the groups are about written documents
+    written_files: str = ""  # of written documents, their names between commas; empty: all
     recorders: int = 0  # processes that record groups; those of a step are then one batch, as suits a GPU
     repeats: int = 1  # of each batch that they record
     precision: str = ""  # float32, or mixed: products in bfloat16; empty: mixed where the processor has kernels for it
@@ -89,14 +92,16 @@ def make_adapter(
     trained = sum(one.numel() for one in weights.parameters() if one.requires_grad)
     log(f"{trained / 1e6:.2f} million weights are trained")
     vocabulary = int(weights.config.vocab_size)
+    drawing = partial(
+        DrawGroup, titles=tuple(titles), longest=sizes.longest, written=sizes.written, files=sizes.written_files
+    )
     batches: Groups | Stream
     if sizes.recorders:
         batches = Stream(
-            model, titles, longest=sizes.longest, groups=sizes.groups, seed=sizes.seed, processes=sizes.recorders,
-            repeats=sizes.repeats,
-        )  # fmt: skip
+            model, drawing, groups=sizes.groups, seed=sizes.seed, processes=sizes.recorders, repeats=sizes.repeats
+        )
     else:
-        batches = Groups(DrawGroup(load_tokenizer(place), titles, longest=sizes.longest), vocabulary, sizes.seed)
+        batches = Groups(drawing(load_tokenizer(place)), vocabulary, sizes.seed)
     identity = {"sizes": str(asdict(replace(sizes, save_every=0))), "start": _name_of(start)}
     cost = _train(weights, batches, out / "training", sizes, log, identity)
     write_adapter(out, adapter_of(weights, adapter), base=name_on_hub(model))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -19,7 +19,6 @@ from pastalang.runtime.models.loading import load_tokenizer, place_of
 from pastalang.training.batches import Batch, collate, logits_of
 from pastalang.training.recording import IGNORED, TrainingRow
 from recipes.pasta_mini.batches import with_one_prompt
-from recipes.pasta_mini.listings import Listing
 from recipes.smollm2.groups import weights_of
 from recipes.smollm2.lessons import DrawGroup
 
@@ -86,11 +85,11 @@ class Stream:
     """Batches by number, of `groups` lines each, from as many processes. Each comes `repeats` times, much later."""
 
     def __init__(
-        self, model: str, titles: Sequence[Listing], *, longest: int, groups: int, seed: int, processes: int,
+        self, model: str, drawing: Callable[[Any], DrawGroup], *, groups: int, seed: int, processes: int,
         repeats: int = 1,
     ) -> None:  # fmt: skip
         self._pool = ProcessPoolExecutor(
-            processes, mp_context=get_context("spawn"), initializer=_begin, initargs=(model, tuple(titles), longest)
+            processes, mp_context=get_context("spawn"), initializer=_begin, initargs=(model, drawing)
         )
         self._groups, self._seed, self._ahead, self._repeats = groups, seed, _AHEAD * processes, repeats
         self._coming: dict[int, Future[_Packed]] = {}
@@ -121,11 +120,11 @@ _draw: DrawGroup  # of a process that records
 _vocabulary: int
 
 
-def _begin(model: str, titles: Sequence[Listing], longest: int) -> None:
+def _begin(model: str, drawing: Callable[[Any], DrawGroup]) -> None:
     global _draw, _vocabulary
     torch.set_num_threads(1)
     tokenizer = load_tokenizer(place_of(model))
-    _draw, _vocabulary = DrawGroup(tokenizer, titles, longest=longest), len(tokenizer)
+    _draw, _vocabulary = drawing(tokenizer), len(tokenizer)
 
 
 def _record(seed: int, first: int, count: int) -> _Packed:

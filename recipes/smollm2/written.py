@@ -34,7 +34,7 @@ from pastalang.program.program import JsonBody, Program
 from pastalang.runtime.doubtful import texts_in
 from pastalang.runtime.models.loading import load_tokenizer, place_of
 from pastalang.runtime.models.source import SMOLLM2
-from pastalang.training.errors import BadRow
+from pastalang.training.errors import BadData, BadRow
 from pastalang.training.recording import Lesson, Recorder, planner
 from pastalang.values.conversion import Converted
 from pastalang.values.json import JsonValue, parse_json, write_json
@@ -73,8 +73,13 @@ class Record:
 
 
 @cache
-def read_written(folder: Path = FOLDER) -> tuple[Record, ...]:
-    return tuple(record for path in sorted(folder.glob("*.txt")) for record in read_records(path))
+def read_written(files: str = "") -> tuple[Record, ...]:
+    """Those of the files with these names, between commas; of all files if none is named."""
+    paths = [FOLDER / f"{name}.txt" for name in files.split(",")] if files else sorted(FOLDER.glob("*.txt"))
+    for path in paths:
+        if not path.is_file():
+            raise BadData(f"there are no written documents called `{path.stem}` in {FOLDER}")
+    return tuple(record for path in paths for record in read_records(path))
 
 
 def read_records(path: Path) -> Iterator[Record]:

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from pastalang.plan.branches import Mode
 from pastalang.runtime.models.source import WEIGHTS
-from pastalang.training.errors import BadRow
+from pastalang.training.errors import BadData, BadRow
 from pastalang.training.recording import Recorder
 from recipes.smollm2.written import lessons_of, problems_of, read_records, read_written
 
@@ -28,6 +28,9 @@ def test_every_document_can_be_taught_and_answers_stay_in_texts_that_are_changed
     records = read_written()
     kinds = [record.kind for record in records]
     assert len(set(kinds)) == len(kinds) > 200 and 0.05 < sum(one.is_held_out for one in records) / len(kinds) < 0.12
+    assert {one.kind for one in read_written("home,trade")} < set(kinds)
+    with pytest.raises(BadData, match="no written documents called `nowhere`"):
+        read_written("nowhere")
     recorder = Recorder(AutoTokenizer.from_pretrained(WEIGHTS / "pasta-mini"))
     random, taught = Random(0), 0
     lessons = [one for record in random.sample(records, 12) for one in lessons_of(record, random, shown=1)]
