@@ -50,7 +50,7 @@ def _right_result(document: Document, engine: Engine) -> Result:
 def _page(title: str, result: Result, plan: Plan) -> str:
     """Without the time, which is that of the machine that made the page."""
     page = page_of(result, plan, model=MODEL)
-    figures = tuple(figure for figure in page.figures if not figure.value.endswith(" s"))
+    figures = tuple(figure for figure in page.figures if not figure[0].endswith(" s"))
     return render_page(
         replace(page, title=title.capitalize(), subtitle=f"strict · {MODEL} with its adapter", figures=figures)
     )

@@ -1,8 +1,8 @@
-"""Find the known word that a misspelt one was probably meant to be."""
+"""Words in messages: the known one that a misspelt one was probably meant to be, and lists of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 MAX_WORD_CHARS = 64  # longer words are not typing mistakes, and the distance is quadratic
@@ -18,6 +18,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     ranked = [(distance(word.lower(), other.lower()), other) for other in others if _may_be_close(word, other, allowed)]
     nearest = min(ranked, default=(allowed + 1, ""))
     return nearest[1] if nearest[0] <= allowed else _longer_form(word, others)
+
+
+def one_of(words: Sequence[str]) -> str:
+    """`a, b or c`"""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+
+
+def first_of(words: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`"""
+    rest = len(words) - most
+    return ", ".join(words[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def distance(left: str, right: str) -> int:

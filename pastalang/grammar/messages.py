@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Final
 
-from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.diagnostics.suggest import did_you_mean, one_of
 from pastalang.grammar.tokens import (
     CLOSING,
     DECLARATION_WORDS,
@@ -106,7 +106,7 @@ def describe_expected(expected: frozenset[str]) -> str:
     words = list(dict.fromkeys(words))
     if len(words) > MAX_SHOWN:
         return ""
-    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+    return one_of(words)
 
 
 def _at_top(token: Token, expected: frozenset[str]) -> Problem | None:

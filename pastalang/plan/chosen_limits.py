@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
+from pastalang.diagnostics.suggest import first_of
 from pastalang.plan.branches import Form, Hole, Repeat
 from pastalang.plan.build import build_plan
 from pastalang.plan.builder import PlanError
@@ -57,10 +58,5 @@ def may_be_cut(hole: Hole, plan: Plan) -> bool:
 
 def _notes(fields_by_limit: dict[int, list[str]], unit: str, missing: str) -> Iterator[str]:
     for limit, fields in sorted(fields_by_limit.items(), reverse=True):
-        yield f"at most {counted(limit, unit)}, because no {missing} is set: {_listed(dict.fromkeys(fields))}"
-
-
-def _listed(fields: Iterable[str]) -> str:
-    names = list(fields)
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
+        shown = first_of(list(dict.fromkeys(fields)), _SHOWN)
+        yield f"at most {counted(limit, unit)}, because no {missing} is set: {shown}"

@@ -83,8 +83,7 @@ class Forecast:
 
     @property
     def highest_position(self) -> Range:
-        low, high = sorted((self.shortest.highest_position, self.longest.highest_position))
-        return Range(low, high)
+        return Range(*sorted((self.shortest.highest_position, self.longest.highest_position)))
 
 
 def forecast(plan: PlanData, lengths: Lengths = ANY, *, most_items: int = 16) -> Forecast:
@@ -253,11 +252,10 @@ class _Sum:
         body = self._all(repeat.body).times(items)
         if repeat.over is not None:
             return body
-        rounds = Range(items.low, items.high)
-        lead = self._forced(_wider(self._lengths.lead(repeat.first), self._lengths.lead(repeat.between)))
-        stop = self._forced(_wider(self._lengths.text(repeat.stop or ""), self._lengths.text(repeat.empty or "")))
+        lead = self._forced(_either([self._lengths.lead(repeat.first), self._lengths.lead(repeat.between)]))
+        stop = self._forced(_either([self._lengths.text(repeat.stop or ""), self._lengths.text(repeat.empty or "")]))
         choices = Range(int(repeat.maximum > repeat.minimum), repeat.maximum - repeat.minimum)
-        return body + lead.times(rounds) + stop + Totals(choices, NOTHING, NOTHING)
+        return body + lead.times(items) + stop + Totals(choices, NOTHING, NOTHING)
 
     def _forced(self, tokens: Range, *, is_shown: bool = True) -> Totals:
         return Totals(NOTHING, tokens, tokens if self._is_answer and is_shown else NOTHING)
@@ -270,10 +268,6 @@ class _Sum:
 
 def _either(ranges: list[Range]) -> Range:
     return Range(min(range.low for range in ranges), max(range.high for range in ranges))
-
-
-def _wider(one: Range, other: Range) -> Range:
-    return Range(min(one.low, other.low), max(one.high, other.high))
 
 
 def _turns(plan: PlanData) -> list[TurnStart]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pastalang.diagnostics.suggest import first_of
 from pastalang.plan.branches import Hole, Placement, PlanData
 from pastalang.plan.dependencies import critical_path, dependency_graph
 from pastalang.plan.draw.svg import draw_svg
@@ -43,7 +44,7 @@ class Plan(PlanData):
 
     def __repr__(self) -> str:
         how = self.mode.value if self.placement is Placement.GAPS else f"{self.mode.value}, {self.placement.value}"
-        shown = f"{_cut(self.template)}, {how}: {_listed(_fields(self))}"
+        shown = f"{_cut(self.template)}, {how}: {first_of(_fields(self), SHOWN_FIELDS) or 'nothing is decoded'}"
         return f"<Plan {shown}\n {', '.join(_figures(self))}>"
 
     def _repr_html_(self) -> str:
@@ -53,7 +54,7 @@ class Plan(PlanData):
 
 def _figures(plan: Plan) -> Iterator[str]:
     count = len(plan.branches)
-    yield f"{count:,} branch" if count == 1 else f"{count:,} branches"
+    yield counted(count, "branch")
     if count > MOST_BRANCHES:
         return
     try:
@@ -69,13 +70,6 @@ def _figures(plan: Plan) -> Iterator[str]:
 def _fields(plan: Plan) -> list[str]:
     decided = [segment for _, _, segment in fields_of(plan)]
     return [_cut(one.field) for one in decided if not (isinstance(one, Hole) and one.is_thread)]
-
-
-def _listed(names: list[str]) -> str:
-    if not names:
-        return "nothing is decoded"
-    rest = len(names) - SHOWN_FIELDS
-    return ", ".join(names[:SHOWN_FIELDS]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def _cut(name: str) -> str:

@@ -36,7 +36,17 @@ from pastalang.plan.branches import (
 )
 from pastalang.plan.dependencies import Piece, pieces_of
 from pastalang.plan.plan import Plan
-from pastalang.plan.structure import forked_by, joined_in, joins_of, origins_of, synced_in, visit, walk, walk_plan
+from pastalang.plan.structure import (
+    fields_of,
+    forked_by,
+    joined_in,
+    joins_of,
+    origins_of,
+    synced_in,
+    visit,
+    walk,
+    walk_plan,
+)
 from pastalang.plan.token_bounds import max_tokens_of
 
 
@@ -89,9 +99,7 @@ def _name(plan: Plan, id: BranchId) -> str:
 
 
 def fields_have_names_of_their_own(plan: Plan) -> Iterator[str]:
-    fields = Counter(
-        segment.field for _, _, segment in walk_plan(plan) if isinstance(segment, Hole | Choose | Repeat)
-    )  # fmt: skip
+    fields = Counter(segment.field for _, _, segment in fields_of(plan))
     yield from (f"{count} fields are called {name!r}" for name, count in fields.items() if count > 1)
 
 
@@ -101,7 +109,7 @@ def branches_have_names_of_their_own(plan: Plan) -> Iterator[str]:
 
 
 def a_list_to_go_through_exists(plan: Plan) -> Iterator[str]:
-    fields = {segment.field for _, _, segment in walk_plan(plan) if isinstance(segment, Hole | Repeat | Choose)}
+    fields = {segment.field for _, _, segment in fields_of(plan)}
     for _, _, segment in walk_plan(plan):
         match segment:
             case Each(over=over, over_hole=True) | Repeat(over=str() as over, over_hole=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from pastalang.diagnostics.suggest import first_of
 from pastalang.program.pieces import Hole, Piece
 from pastalang.program.types import AutoPolicy, Default, Object, Sampling, Type
 from pastalang.source import Source, Span
@@ -170,5 +171,4 @@ def _describe(body: Body) -> str:
 def _listed(names: Iterable[str]) -> str:
     """As many names as a line has room for."""
     shown = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names]
-    rest = len(shown) - _SHOWN_NAMES
-    return ", ".join(shown[:_SHOWN_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
+    return first_of(shown, _SHOWN_NAMES)

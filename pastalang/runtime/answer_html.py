@@ -61,9 +61,8 @@ class Mark:
 
 
 def sources_page(
-    fields: Sequence[FieldResult], sources: Mapping[str, str], *, title: str = "Answer",
-    windows: Sequence[tuple[int, int, str]] = (),
-) -> str:  # fmt: skip
+    fields: Sequence[FieldResult], sources: Mapping[str, str], *, windows: Sequence[tuple[int, int, str]] = ()
+) -> str:
     """The HTML of the page. Everything that a model or a document wrote is escaped; there is no script.
 
     `windows` are the first and last character of each part that was read alone, and how that went.
@@ -75,7 +74,7 @@ def sources_page(
     )
     texts += _windows(windows)
     kind = "" if texts else ' class="alone"'
-    page = _PAGE.format(title=escape(title), rows=rows, texts=texts, kind=kind)
+    page = _PAGE.format(rows=rows, texts=texts, kind=kind)
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -151,7 +150,7 @@ def _row(number: int, field: FieldResult, marks: Sequence[Mark]) -> str:
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title><style>
+<title>Answer</title><style>
 :root {{ color-scheme: light dark; --line: #8885; --light: 86%; }}
 @media (prefers-color-scheme: dark) {{ :root {{ --light: 30%; }} }}
 body {{ margin: 0 auto; padding: 24px 28px 60px; max-width: 1400px;
@@ -175,7 +174,7 @@ td:nth-child(3) {{ font-variant-numeric: tabular-nums; }}
   body {{ grid-template-columns: minmax(0, 1fr); gap: 8px; padding: 16px 12px 40px; }}
   .wide {{ position: static; }}
 }}
-</style></head><body{kind}><h1>{title}</h1>
+</style></head><body{kind}><h1>Answer</h1>
 <main>{texts}</main>
 <div class="wide"><table><thead><tr><th>field</th><th>value</th><th>confidence</th><th>source</th></tr></thead><tbody>
 {rows}</tbody></table></div></body></html>

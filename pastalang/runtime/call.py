@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Any, Final, TypedDict, TypeVar
 
-from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.diagnostics.suggest import did_you_mean, one_of
 from pastalang.plan.branches import Mode, Placement
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Program, Template
@@ -291,14 +291,13 @@ def check_drafts(given: object) -> list[str]:
 
 
 def check_size(name: str, value: object, *, minimum: int) -> None:
-    """A number of cells given by a user. Raises `BadInputs`."""
+    """A number that a user gives. Raises `BadInputs`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise BadInputs(f"`{name}` must be a whole number of at least {minimum}, not {value!r}")
+        raise BadInputs(f"`{name}` must be a whole number of at least {minimum}, not {value!r:.60}")
 
 
 def check_in_flight(in_flight: object) -> None:
-    if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
-        raise BadInputs(f"`in_flight` must be a whole number of at least 1, not {in_flight!r:.60}")
+    check_size("in_flight", in_flight, minimum=1)
 
 
 def check_many(inputs: object, *, can_be_async: bool = False) -> None:
@@ -341,5 +340,4 @@ def template_of(program: Program, name: str | None) -> Template:
 
 
 def _one_of(names: Sequence[str]) -> str:
-    quoted = [f"`{name}`" for name in names]
-    return " or ".join([*([", ".join(quoted[:-1])] if quoted[1:] else []), *quoted[-1:]])
+    return one_of([f"`{name}`" for name in names])

@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, assert_never
 
-from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.diagnostics.suggest import did_you_mean, one_of
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf, Role
 from pastalang.runtime.errors import BadInputs
@@ -162,8 +162,7 @@ def _described(type: InputType) -> str:
         case InputKind():
             return {"text": "text", "number": "a number", "boolean": "true or false"}[type.value]
         case OneOf(options=options):
-            quoted = [json.dumps(option, ensure_ascii=False) for option in options]
-            return " or ".join([*([", ".join(quoted[:-1])] if quoted[1:] else []), quoted[-1]])
+            return one_of([json.dumps(option, ensure_ascii=False) for option in options])
         case ListOf(item=item):
             return f"a list, each item {_described(item)}"
         case RecordOf(fields=fields):

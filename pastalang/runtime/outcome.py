@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 
 from pastalang.failures import PastaError
 from pastalang.plan.simulate import simulate
@@ -14,6 +15,8 @@ from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage
 from pastalang.runtime.scheduler.state import BranchState, FirstAnswerStats, RequestState, TokenSequence
 from pastalang.runtime.trace import ROOT_LANE, DraftedTokens, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
+
+_BY_PASS = attrgetter("forward_pass")
 
 
 def outcome_of(
@@ -121,17 +124,13 @@ def trace_of(request: RequestState) -> Trace:
     return Trace(
         passes=request.counts.last_draw,
         lanes=tuple(_lane(branch) for branch in branches),
-        fed=tuple(sorted((*_prompt(request), *(fed for one in branches for fed in _fed(one))), key=_pass_of)),
-        drawn=tuple(sorted((drew for branch in branches for drew in _drawn(branch)), key=_pass_of)),
-        joins=tuple(sorted((join for branch in branches for join in _joins(branch)), key=_pass_of)),
+        fed=tuple(sorted((*_prompt(request), *(fed for one in branches for fed in _fed(one))), key=_BY_PASS)),
+        drawn=tuple(sorted((drew for branch in branches for drew in _drawn(branch)), key=_BY_PASS)),
+        joins=tuple(sorted((join for branch in branches for join in _joins(branch)), key=_BY_PASS)),
         drafts=tuple(
-            sorted((DraftedTokens(one.number, *draft) for one in branches for draft in one.record.drafts), key=_pass_of)
+            sorted((DraftedTokens(one.number, *draft) for one in branches for draft in one.record.drafts), key=_BY_PASS)
         ),
     )
-
-
-def _pass_of(one: ForcedTokens | SampledToken | JoinedLanes | DraftedTokens) -> int:
-    return one.forward_pass
 
 
 def _lane(branch: BranchState) -> Lane:

@@ -100,11 +100,8 @@ class PlanCache(Plans):
         known = self._bound.get(id(plan))
         if known is None or known[0] is not plan:
             _make_room(self._bound)
-            known = self._bound[id(plan)] = plan, self._bind(plan)
+            known = self._bound[id(plan)] = plan, BoundPlan(plan, self._encoder, self._make_guide, self._keys_in_words)
         return known[1]
-
-    def _bind(self, plan: Plan) -> BoundPlan:
-        return BoundPlan(plan, self._encoder, self._make_guide, self._keys_in_words)
 
 
 def _no_program(given: object) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
+from pastalang.diagnostics.suggest import first_of
 from pastalang.failures import PastaError, TruncationWarning
 from pastalang.plan.plan import Plan
 from pastalang.runtime.answer_html import answer_html, sources_html, sources_page
@@ -157,12 +158,12 @@ class Result(Generic[T_co]):
         usage = self.usage
         truncated = [one.where for one in self.truncations]
         parts = [
-            _counted(len(self.fields), "field"),
-            f"{_counted(usage.output_tokens, 'token')} in {_counted(usage.forward_passes, 'pass')}",
+            counted(len(self.fields), "field"),
+            f"{counted(usage.output_tokens, 'token')} in {counted(usage.forward_passes, 'pass')}",
             f"{usage.seconds:.2f} s",
             *([f"truncated: {_some(truncated)}"] if truncated else []),
             *([f"empty: {_some(empty)}"] if (empty := [one.where for one in self.empty]) else []),
-            *([_counted(len(self.problems), "problem")] if self.problems else []),
+            *([counted(len(self.problems), "problem")] if self.problems else []),
         ]
         return " · ".join(parts)
 
@@ -249,7 +250,7 @@ class Truncated(RunError):
     def __init__(self, truncations: Sequence[Truncation], *, plan: Plan, result: Result) -> None:
         self.truncations = tuple(truncations)
         self.result = result
-        super().__init__(f"cut at its limit: {_listed(map(str, truncations))}", plan=plan)
+        super().__init__(f"cut at its limit: {first_of([*map(str, truncations)], _FIELDS_SHOWN)}", plan=plan)
         self.field = truncations[0].where
 
 
@@ -400,7 +401,7 @@ def _windows_shown(windows: Sequence[Window]) -> list[tuple[int, int, str]]:
 def advice_on(truncations: Iterable[Truncation]) -> str:
     """The warning for values that their limits have cut and nobody has decided about, or '' if there are none."""
     cut = _each_once(f"{one.path} ({counted(one.limit, one.unit)})" for one in truncations if one.became is None)
-    return f"values were cut at their limits: {_listed(cut)}; {_ADVICE}" if cut else ""
+    return f"values were cut at their limits: {first_of(cut, _FIELDS_SHOWN)}; {_ADVICE}" if cut else ""
 
 
 def _each_once(fields: Iterable[str]) -> list[str]:
@@ -421,19 +422,8 @@ def _frames_of_the_package() -> int:
     return level
 
 
-def _listed(parts: Iterable[str]) -> str:
-    shown = list(parts)
-    rest = len(shown) - _FIELDS_SHOWN
-    return ", ".join(shown[:_FIELDS_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
-
-
 def _some(places: Sequence[str]) -> str:
     return ", ".join(places[:4]) + (", …" if places[4:] else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def _is_json(text: str) -> bool:

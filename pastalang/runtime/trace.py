@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pastalang.diagnostics.suggest import first_of
 from pastalang.values.paths import place_of
 
 ROOT_LANE = 0
@@ -89,8 +90,7 @@ class Trace:
 
     def __repr__(self) -> str:
         names = [lane.where for lane in self.lanes]
-        lanes = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        given = sum(one.tokens for one in self.fed)
+        lanes, given = first_of(names, _SHOWN), sum(one.tokens for one in self.fed)
         return f"<Trace of {self.passes} passes: {given:,} tokens given, {len(self.drawn):,} sampled\n {lanes}>"
 
     def json_lines(self) -> str:

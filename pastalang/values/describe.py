@@ -15,6 +15,7 @@ from enum import Enum
 from itertools import islice
 from typing import Final, assert_never
 
+from pastalang.diagnostics.suggest import one_of
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.visit import NO_TYPES, flat_arms, reached
@@ -71,7 +72,7 @@ def describe(type: t.Type) -> str:
         case t.Union(arms=arms):
             words = list(islice(_without_repeats(describe(arm) for arm in arms), _SHOWN_ARMS + 1))
             shown = words[:_SHOWN_ARMS] + (["…"] if len(words) > _SHOWN_ARMS else [])
-            return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+            return one_of(shown)
         case t.Named(name=name):
             return name
         case t.Schema():
@@ -404,8 +405,7 @@ class _List:
                 words = self.words(value, inner)
                 return f"object with {keys} and values of {words}" + _notes([_counts(type, "keys")])
             case t.Union():
-                words_of = list(dict.fromkeys(self.words(arm, inner) for arm in flat_arms(type)))
-                return " or ".join([", ".join(words_of[:-1]), words_of[-1]] if words_of[1:] else words_of)
+                return one_of(list(dict.fromkeys(self.words(arm, inner) for arm in flat_arms(type))))
             case _:
                 return _scalar_in_prompt(type)
 

@@ -132,8 +132,9 @@ class Walk:
     def _scramble(self) -> None:
         """Give cells back in disorder once, so that neighbours in text are no neighbours in memory."""
         holes = self.cells.take(self.cells.capacity // 2)
-        self.cells.release(self._choices.sample(holes, len(holes) // 2))
-        self.stuck = tuple(cell for cell in holes if self.cells.is_owned(cell))
+        freed = self._choices.sample(holes, len(holes) // 2)
+        self.cells.release(freed)
+        self.stuck = tuple(cell for cell in holes if cell not in freed)
 
     def _chance(self, probability: float) -> bool:
         return self._choices.random() < probability

@@ -7,22 +7,21 @@ from math import fsum
 
 NARROW = frozenset("iljtfrI.,:;'|!()[]{}-/ `\"")
 BROAD = frozenset("mwMW@%&")
-MONOSPACED = 0.61  # em per character, a little more than DejaVu Sans Mono takes
 
 
-def text_width(text: str, size: float, *, mono: bool = False) -> float:
+def text_width(text: str, size: float) -> float:
     """Pixels at most, for ordinary fonts at this size."""
-    return size * fsum(_em(character, mono) for character in text)  # `sum` rounds otherwise from Python 3.12 on
+    return size * fsum(_em(character) for character in text)  # `sum` rounds otherwise from Python 3.12 on
 
 
-def ellipsise(text: str, room: float, size: float, *, mono: bool = False) -> str:
+def ellipsise(text: str, room: float, size: float) -> str:
     """As much of the text as there is room for, with `…` where something was left out; maybe nothing at all."""
-    if len(text) <= 400 and text_width(text, size, mono=mono) <= room:
+    if len(text) <= 400 and text_width(text, size) <= room:
         return text
-    left = room - text_width("…", size, mono=mono)
+    left = room - text_width("…", size)
     kept = 0
     for character in text:
-        left -= size * _em(character, mono)
+        left -= size * _em(character)
         if left < 0:
             break
         kept += 1
@@ -59,13 +58,11 @@ def _cells(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _em(character: str, mono: bool) -> float:
+def _em(character: str) -> float:
     if unicodedata.combining(character):
         return 0.0
     if unicodedata.east_asian_width(character) in "WF" or ord(character) > 0x2FFF:
         return 1.4
-    if mono:
-        return MONOSPACED
     if character in NARROW:
         return 0.43
     if character in BROAD:

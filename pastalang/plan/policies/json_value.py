@@ -105,9 +105,9 @@ def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments
         return write_text(builder, type, at.field, Form.JSON, at.sampling, builder.span_of(at.declared, at.span))
     if isinstance(type, t.Object):
         return write_object(builder, type, at)
-    if isinstance(type, t.Array) and is_list(type):
+    if isinstance(type, t.Array) and is_structured(type):
         return (write_list(builder, type, at),)
-    if isinstance(type, t.Union) and is_choice(type):
+    if isinstance(type, t.Union) and is_structured(type):
         return (write_choice(builder, type, at),)
     return (json_hole(builder, type, at),)
 
@@ -287,10 +287,6 @@ def _waits_outside(field: Field, object: Object) -> bool:
     return any(key not in inside for key in field.after)
 
 
-def is_list(array: t.Array) -> bool:
-    return is_structured(array)
-
-
 def _defaults(builder: PlanBuilder, at: JsonContext) -> DefaultLimits:
     return builder.defaults.in_a_list if at.in_list else builder.defaults
 
@@ -320,10 +316,6 @@ def write_list(builder: PlanBuilder, array: t.Array, at: JsonContext) -> Repeat:
 
 def most_items(array: t.Array, defaults: DefaultLimits) -> int:
     return max(array.min_items, defaults.items) if array.max_items is None else array.max_items
-
-
-def is_choice(union: t.Union) -> bool:
-    return is_structured(union)
 
 
 def write_choice(builder: PlanBuilder, union: t.Union, at: JsonContext) -> Choose:

@@ -32,13 +32,13 @@ from pastalang.plan.branches import (
     Value,
 )
 from pastalang.plan.builder import PlanBuilder, PlanError, Promised
-from pastalang.plan.policies.json_value import JsonContext, is_list, merge_texts, most_items, write_value
+from pastalang.plan.policies.json_value import JsonContext, merge_texts, most_items, write_value
 from pastalang.plan.policies.threads import write_text
 from pastalang.program import pieces as p
 from pastalang.program.pieces import Async, Promise, Sync
 from pastalang.program.types import Array, String
 from pastalang.values.lengths import default_max_tokens
-from pastalang.values.text import is_plain
+from pastalang.values.text import is_plain, is_structured
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,5 +275,5 @@ def _list_of(builder: PlanBuilder, each: p.Each) -> tuple[str, int]:
     field, type = builder.holes[each.over[0]]
     maximum = limits.MAX_ITEMS
     if isinstance(type, Array) and len(each.over) == 1:
-        maximum = most_items(type, builder.defaults if is_list(type) else DEFAULT_LIMITS[0])
+        maximum = most_items(type, builder.defaults if is_structured(type) else DEFAULT_LIMITS[0])
     return ".".join((field, *each.over[1:])), maximum

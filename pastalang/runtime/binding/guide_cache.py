@@ -46,7 +46,10 @@ class GuideCache:
         key = (types, hole.form, follow, hole.space, tuple(quoted.items()), forbidden)
 
         def make() -> Guide:
-            guide = self._compile(hole, plan, follow, quoted, forbidden)
+            guide = compile_guide(
+                hole.type, form=hole.form, follow=follow, vocabulary=self._tokens, types=dict(plan.types),
+                sources=quoted, forbidden=forbidden,
+            )  # fmt: skip
             return guide.after(hole.space) if hole.space else guide
 
         return (self._quoting if quoted else self._guides).cached(key, make)
@@ -56,14 +59,6 @@ class GuideCache:
         if ends_by_itself(hole.type, hole.form, dict(plan.types)):
             return reached(hole.follow, self._tokens)
         return hole.follow
-
-    def _compile(
-        self, hole: Hole, plan: Plan, follow: str, quoted: Mapping[str, str], forbidden: tuple[str, ...]
-    ) -> Guide:
-        return compile_guide(
-            hole.type, form=hole.form, follow=follow, vocabulary=self._tokens, types=dict(plan.types),
-            sources=quoted, forbidden=forbidden,
-        )  # fmt: skip
 
     def _quoted(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Mapping[str, str]:
         key = self._number(hole.type), self._number(plan.types)
@@ -91,8 +86,7 @@ def control_tags(plan: Plan) -> tuple[str, ...]:
 class ValueNumbers:
     """A number for every value, the same for equal ones: a large type is hashed once and not at every lookup."""
 
-    def __init__(self, *, most: int = 2_048) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._next = 0
         self._seen: dict[int, tuple[Hashable, int]] = {}  # by identity; the object is held, so it stays the same
         self._numbers: dict[Hashable, int] = {}
@@ -101,7 +95,7 @@ class ValueNumbers:
         known = self._seen.get(id(value))
         if known is not None:
             return known[1]
-        if len(self._seen) >= self._most:  # what is numbered anew from here on is no number that was given before
+        if len(self._seen) >= _KEYS:  # what is numbered anew from here on is no number that was given before
             self._seen.clear()
             self._numbers.clear()
         number = self._numbers.get(value)

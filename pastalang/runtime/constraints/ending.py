@@ -161,9 +161,9 @@ class _Written:
             return True
         closing, takes = None, _Takes(self.matcher, tokens)
         if self.prefix.in_string and not takes(0x22):
-            closing = _close_string(self.matcher, self.prefix, tokens, strings)
+            closing = _close(self.matcher, self.prefix, tokens, strings, RegexAutomaton)
         elif not self.prefix.in_string and not takes(0x5D) and not takes(0x7D):
-            closing = _close_number(self.matcher, self.prefix, tokens, strings)
+            closing = _close(self.matcher, self.prefix, tokens, strings, NumberAutomaton)
         if closing is None:
             return False
         self.wrote(closing)
@@ -210,23 +210,25 @@ class _Takes:
         return self._known[byte]
 
 
-def _close_string(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings: Strings) -> bytes | None:
-    """The rest of the open string that matches one of the patterns and that the grammar takes.
+Kind: TypeAlias = RegexAutomaton | NumberAutomaton
+
+
+def _close(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings: Strings, kind: type[Kind]) -> bytes | None:
+    """The rest of the open string or number, or a number that may begin, which the grammar takes; None if none does.
 
     If keys or items must differ and the shortest rest would repeat one, other rests are tried.
     """
-    begun = prefix.raw[prefix.string :]
+    open = prefix.string if prefix.in_string else prefix.word
+    begun = b"" if open is None else prefix.raw[open:]
     for automaton in strings:
-        if isinstance(automaton, NumberAutomaton):
-            continue
-        closing = _new_closing(automaton, begun, prefix)
-        spelled = None if closing is None else tokens.shortest(closing)
+        closing = _new_closing(automaton, begun, prefix) if isinstance(automaton, kind) else None
+        spelled = tokens.shortest(closing) if closing else None
         if spelled is not None and matcher.take_all(spelled):
             return closing
     return None
 
 
-def _new_closing(automaton: RegexAutomaton | NumberAutomaton, begun: bytes, prefix: JsonPrefix) -> bytes | None:
+def _new_closing(automaton: Kind, begun: bytes, prefix: JsonPrefix) -> bytes | None:
     """The shortest rest; if its value would be a duplicate that is not allowed, another rest."""
     closing = automaton.closing(begun)
     if closing is None or not _stands_there(prefix, closing):
@@ -236,12 +238,12 @@ def _new_closing(automaton: RegexAutomaton | NumberAutomaton, begun: bytes, pref
 
 
 @lru_cache
-def _closings(automaton: RegexAutomaton | NumberAutomaton, begun: bytes) -> tuple[bytes, ...]:
+def _closings(automaton: Kind, begun: bytes) -> tuple[bytes, ...]:
     """Rests that first differ from the shortest rest at one byte, later bytes first."""
     return tuple(islice(_parted(automaton, begun), _MOST_CLOSINGS))
 
 
-def _parted(automaton: RegexAutomaton | NumberAutomaton, begun: bytes) -> Iterator[bytes]:
+def _parted(automaton: Kind, begun: bytes) -> Iterator[bytes]:
     shortest = automaton.closing(begun) or b""
     for at in reversed(range(len(shortest))):
         for byte in _FIRST_IN_STRING:
@@ -264,17 +266,6 @@ def _stands_there(prefix: JsonPrefix, closing: bytes) -> bool:
             return True
         closing += b"}" if around.is_object else b"]"
     return False
-
-
-def _close_number(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings: Strings) -> bytes | None:
-    """The rest of the open number, or a new number if one may begin; None if there is no number to write."""
-    begun = b"" if prefix.word is None else prefix.raw[prefix.word :]
-    for automaton in strings:
-        closing = _new_closing(automaton, begun, prefix) if isinstance(automaton, NumberAutomaton) else None
-        spelled = tokens.shortest(closing) if closing else None
-        if spelled is not None and matcher.take_all(spelled):
-            return closing
-    return None
 
 
 def _is_whole(prefix: JsonPrefix) -> bool:

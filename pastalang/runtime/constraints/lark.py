@@ -160,11 +160,10 @@ class _Writer:
         if len(schema_of(type)) == 1:
             return free
         name = f"NUMBER_{len(self.lines)}"
-        terminals = _number_terminals(type, name)
-        if terminals is None:
+        if not is_written_out(type):
             self.numbers.append(NumberAutomaton(type))
-            return self.schema(_number_document(type))
-        self.lines.extend(terminals)
+            return self.schema(clamp_bounds(schema_of(type)))
+        self.lines.extend(_terminals(number_states(type), name))
         return f"{name}_0"
 
     def string(self, type: t.String) -> str:
@@ -291,20 +290,10 @@ def _repeated(item: str, least: int, most: int | None) -> str:
     return row if least else f"({row})?"
 
 
-def _number_terminals(type: t.Integer | t.Number, name: str) -> tuple[str, ...] | None:
-    """Terminals of a number, the first for the whole number; None if its step needs too many of them."""
-    return tuple(_terminals(number_states(type), name)) if is_written_out(type) else None
-
-
 def is_written_out(type: t.Integer | t.Number) -> bool:
     """Whether a number has few states. There may be more if its step is not a whole number."""
     step = type.multiple_of
     return number_states(type).explore(MAX_STATES if step is None or step == int(step) else _MANY_STATES)
-
-
-def _number_document(type: t.Integer | t.Number) -> Document:
-    """The number as a JSON Schema, with bounds that llguidance supports."""
-    return clamp_bounds(schema_of(type))
 
 
 def _terminals(states: States, name: str) -> Iterator[str]:

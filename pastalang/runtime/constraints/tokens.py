@@ -119,13 +119,6 @@ class TokenTrie:
     def _by_byte(self) -> dict[int, Ints]:
         return {}
 
-    def child(self, nodes: Ints, byte: int | Ints) -> Ints:
-        """The child of each node for one byte, or for a byte each; -1 if it has no such child."""
-        wanted = nodes * 256 + byte
-        at = np.searchsorted(self.keys, wanted)
-        found = np.minimum(at, len(self.keys) - 1)
-        return np.where(self.keys[found] == wanted, found + 1, -1)
-
     def children_by(self, nodes: Ints, bytes_: Ints | int) -> tuple[Ints, Ints]:
         """The children of these nodes for one byte, or for a byte each, and the index of each child's parent."""
         if isinstance(bytes_, int) and len(nodes) > _MANY:

@@ -381,10 +381,10 @@ class Matches:
         found = []
         here, first = np.full(len(places), node, dtype=np.int64), np.arange(len(places))
         while len(here):
-            byte = self._source.letters[places]
-            here = self._trie.child(here, byte)
-            alive = np.flatnonzero((here >= 0) & (byte != NOTHING))
-            here, places, first = here[alive], places[alive] + 1, first[alive]
+            going_on = np.flatnonzero(self._source.letters[places] != NOTHING)
+            here, places, first = here[going_on], places[going_on], first[going_on]
+            here, at = self._trie.children_by(here, self._source.letters[places])
+            places, first = places[at] + 1, first[at]
             found.append((here, places, first))
         return found
 

@@ -34,11 +34,6 @@ class Vocabulary:
         return len(self.spelling)
 
     @cached_property
-    def words(self) -> int:
-        """The number of 32-bit words of a mask."""
-        return (self.size + 31) // 32
-
-    @cached_property
     def covers_bytes(self) -> bool:
         """Whether every single byte has a token, so that every text can be written."""
         return len({text for text in self.spelling if text is not None and len(text) == 1}) == 256
@@ -56,16 +51,12 @@ def vocabulary_of(
     *,
     size: int | None = None,
     ends: Iterable[int] | None = None,
-    never: Iterable[int] | None = None,
     encode: Callable[[str], Sequence[int]] | None = None,
 ) -> Vocabulary:
-    """The vocabulary of a fast tokenizer from transformers. `size` is the width of the model's logits.
-
-    `never` are the control tokens; by default all special and all added tokens.
-    """
+    """The vocabulary of a fast tokenizer from transformers. `size` is the width of the model's logits."""
     described = json.loads(tokenizer.backend_tokenizer.to_str())
     spell = _speller(described)
-    added = frozenset(tokenizer.added_tokens_decoder) if never is None else frozenset(never)
+    added = frozenset(tokenizer.added_tokens_decoder)
     finish = frozenset(ends) if ends is not None else frozenset(_end_tokens(tokenizer))
     known = tokenizer.get_vocab()
     width = size if size is not None else 1 + max(known.values())

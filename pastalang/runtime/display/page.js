@@ -46,7 +46,7 @@ find("title").textContent = data.title;
 find("subtitle").textContent = data.subtitle;
 data.figures.forEach((figure) => {
   const box = html("div", { class: "figure" });
-  box.append(html("b", {}, figure.value), html("span", {}, figure.meaning));
+  box.append(html("b", {}, figure[0]), html("span", {}, figure[1]));
   find("figures").append(box);
 });
 
@@ -221,7 +221,7 @@ if (data.joins.some((join) => join.forward_pass > join.since)) find("legend").ap
 
 data.answer.forEach((piece) => {
   const span = html("span", { "data-lane": piece.lane }, piece.text);
-  if (!piece.forced) {
+  if (!piece.is_forced) {
     span.classList.add("written");
     span.style.background = color(piece.lane, 88);
     span.addEventListener("click", () => choose(piece.lane));

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from importlib.resources import files
+from typing import TypeAlias
 
 from pastalang.plan.plan import Plan
+from pastalang.runtime.answer_parts import Stretch
 from pastalang.runtime.result import Result, Usage
-from pastalang.runtime.trace import ForcedTokens, Trace
+from pastalang.runtime.trace import ForcedTokens, JoinedLanes, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,6 @@ class PageCell:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinMark:
-    """From pass `forward_pass` on, `lane` sees the `joined` lanes; it waited for them since pass `since`."""
-
-    lane: int
-    joined: tuple[int, ...]
-    since: int
-    forward_pass: int
-
-
-@dataclass(frozen=True, slots=True)
 class SeenLane:
     """At its end, `lane` saw the first `tokens` tokens of `seen`."""
 
@@ -62,21 +54,7 @@ class SeenLane:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerPiece:
-    """A piece of the answer and the lane that wrote it."""
-
-    text: str
-    lane: int
-    forced: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One number of the headline: `5.2×`, "fewer passes"."""
-
-    value: str
-    meaning: str
+Figure: TypeAlias = tuple[str, str]  # one number of the headline, and what it means: 5.2×, fewer passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +66,9 @@ class PageDocument:
     sequential_passes: int
     lanes: tuple[PageLane, ...]
     cells: tuple[PageCell, ...]
-    joins: tuple[JoinMark, ...]
+    joins: tuple[JoinedLanes, ...]
     sights: tuple[SeenLane, ...]
-    answer: tuple[AnswerPiece, ...]
+    answer: tuple[Stretch, ...]
 
 
 def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
@@ -104,26 +82,22 @@ def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
         sequential_passes=sequential,
         lanes=tuple(PageLane(lane.id, lane.where, lane.parent, lane.forked_in) for lane in trace.lanes),
         cells=_cells(trace),
-        joins=tuple(JoinMark(join.lane, join.joined, max(join.since, 1), join.forward_pass) for join in trace.joins),
+        joins=tuple(replace(join, since=max(join.since, 1)) for join in trace.joins),
         sights=_seen_lanes(trace),
-        answer=tuple(
-            AnswerPiece(piece.text, piece.lane, piece.is_forced)
-            for answer in result.answers
-            for piece in answer.stretches
-        ),
+        answer=tuple(piece for answer in result.answers for piece in answer.stretches),
     )
 
 
 def _figures(trace: Trace, usage: Usage, sequential: int) -> tuple[Figure, ...]:
     passes = max(trace.passes, 1)
-    guesses = (Figure(f"{usage.confirmed_tokens:,} of {usage.drafted_tokens:,}", "guesses right"),)
+    guesses = ((f"{usage.confirmed_tokens:,} of {usage.drafted_tokens:,}", "guesses right"),)
     return (
-        Figure(f"{trace.passes:,}", "forward passes"),
-        Figure(f"{sequential:,}", "left to right"),
-        Figure(f"{sequential / passes:.1f}×", "fewer passes"),
+        (f"{trace.passes:,}", "forward passes"),
+        (f"{sequential:,}", "left to right"),
+        (f"{sequential / passes:.1f}×", "fewer passes"),
         *(guesses if usage.drafted_tokens else ()),
-        Figure(f"{usage.peak_cells:,}", "cells at most"),
-        Figure(f"{usage.seconds:.2f} s", "in all"),
+        (f"{usage.peak_cells:,}", "cells at most"),
+        (f"{usage.seconds:.2f} s", "in all"),
     )
 
 

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 
 import torch
 
-from pastalang.runtime.constraints.guide import State, TokenMask
+from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.option_groups import ChoicePosition, options_left
 
 
 def masked_probability(logits: torch.Tensor, state: State) -> float:
     """The share of the model's probability that the mask removes here (logits: (vocabulary,))."""
-    return 1.0 - float(_probabilities(logits)[_indexes(state.allowed(), logits)].sum())
+    allowed = torch.from_numpy(tokens_of(state.allowed())).to(logits.device)
+    return 1.0 - float(logits.double().softmax(0)[allowed].sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,6 @@ def shares_of(logits: torch.Tensor, state: State, position: ChoicePosition) -> S
             option = position.machine.options[left.low].decode()
             shares.settled[option] = shares.settled.get(option, 0.0) + chance
     return shares
-
-
-def _probabilities(logits: torch.Tensor) -> torch.Tensor:
-    return logits.double().softmax(0)
-
-
-def _indexes(mask: TokenMask, logits: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(tokens_of(mask)).to(logits.device)
 
 
 TokenPath = tuple[int, ...]

@@ -34,9 +34,7 @@ def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]
     White space is usually sampled with the value; if no value fits after it, it is fed on its own.
     """
     request = branch.request
-    room = request.room(branch)
-    limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
-    sources, tokens = sources_of(branch, branch.cursor.items), request.tokens
+    limit, sources, tokens = request.limit(branch, hole), sources_of(branch, branch.cursor.items), request.tokens
     guide = tokens.make_guide(hole, request.plan, sources)
     try:
         return guide.start(max_tokens=limit), ()
@@ -44,9 +42,8 @@ def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]
         if not hole.space:
             raise
     lead: tuple[int, ...] = tokens.encoder.text(hole.space)
-    limit = hole.max_tokens if room is None else min(hole.max_tokens, room - len(lead))
     bare = tokens.make_guide(replace(hole, space=""), request.plan, sources)
-    return bare.start(max_tokens=limit), lead
+    return bare.start(max_tokens=request.limit(branch, hole, fed=len(lead))), lead
 
 
 def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFits) -> None:
@@ -71,10 +68,9 @@ def open_hole(branch: BranchState, hole: Hole) -> Iterable[BranchState]:
         reach(branch, (hole.field, items))
     if (filled := repeated(branch)) is not None:
         return _repeat(branch, filled)
-    room = request.room(branch)
     field = Field(
         hole.field, hole.type, hole.form, hole.span, branch.name, items,
-        FieldDecoding(hole.max_tokens if room is None else min(hole.max_tokens, room)),
+        FieldDecoding(request.limit(branch, hole)),
         on_truncated=hole.sampling.on_truncated or request.base.on_truncated, is_thread=hole.is_thread,
     )  # fmt: skip
     request.decoded[field.path, field.items] += 1
@@ -88,7 +84,7 @@ def open_hole(branch: BranchState, hole: Hole) -> Iterable[BranchState]:
             return ()
     branch.append(lead)
     branch.pending.hole = opened = OpenHole(hole, field, state, request.tokens.encoder)
-    report_start(branch, field)
+    request.events.report(FieldStarted(field.path, field.items))
     _filled(branch, opened, opened.start())
     return ()
 
@@ -98,7 +94,7 @@ def _repeat(branch: BranchState, filled: Filled) -> Iterator[BranchState]:
     start = len(branch.sequence.tokens)
     field = yield from repeat_text(branch, filled)
     branch.page.append(WrittenField(field))
-    report_repeated(branch, field)
+    report_value(branch, field.path, field.items, field.text, truncated=field.truncated)
     note_filled(branch, field, start)
     branch.move()
 
@@ -251,10 +247,6 @@ def _write_opening(branch: BranchState, opening: Opening) -> None:
     branch.page.append(WrittenText(text))
 
 
-def report_start(branch: BranchState, field: Field) -> None:
-    branch.request.events.report(FieldStarted(field.path, field.items))
-
-
 def report_text(branch: BranchState, field: Field, text: str) -> None:
     if text:
         branch.request.events.report(TextDelta(field.path, field.items, text))
@@ -267,22 +259,12 @@ def report_end(branch: BranchState, field: Field) -> None:
     branch.request.events.report(FieldDone(field.path, field.items, field.text, field.truncated))
 
 
-def report_value(branch: BranchState, path: str, items: tuple[int, ...], text: str) -> None:
-    """A value that was chosen and not decoded: the null of an optional object, an empty list."""
+def report_value(branch: BranchState, path: str, items: tuple[int, ...], text: str, *, truncated: bool = False) -> None:
+    """A value that is not decoded here, such as the null of an optional object or an empty list, unless the caller
+    knows that it stays."""
     if not is_known(branch):
-        _report_whole(branch, FieldDone(path, items, text, truncated=False))
-
-
-def _report_whole(branch: BranchState, done: FieldDone) -> None:
-    branch.request.events.report(
-        FieldStarted(done.field, done.items), TextDelta(done.field, done.items, done.text), done
-    )
-
-
-def report_repeated(branch: BranchState, field: Field) -> None:
-    """A field that stays though the caller knows another value."""
-    if not is_known(branch):
-        _report_whole(branch, FieldDone(field.path, field.items, field.text, field.truncated))
+        done = FieldDone(path, items, text, truncated)
+        branch.request.events.report(FieldStarted(path, items), TextDelta(path, items, text), done)
 
 
 def report_arm(branch: BranchState, field: str, arm: Arm) -> None:

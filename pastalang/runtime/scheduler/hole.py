@@ -120,7 +120,6 @@ class Taken:
     """The effect of one token: the tokens to feed, and the option once it is known."""
 
     feed: tuple[int, ...]
-    forced: int  # how many of `feed` were not sampled: all but the first, or all
     option: int | None
 
 
@@ -170,7 +169,7 @@ class Decision:
         """The token ends an option: it ends the turn, or does not continue a longer option."""
         by_end = [option for option in self._alive if self._options[option] is None and token in self._ends]
         complete = [option for option in self._alive if self._is_complete(option)]
-        return Taken((), 0, (by_end or complete)[0])
+        return Taken((), (by_end or complete)[0])
 
     def _forced(self, drawn: tuple[int, ...]) -> Taken:
         feed = list(drawn)
@@ -180,8 +179,7 @@ class Decision:
                 break
             feed.append(step)
             self._depth += 1
-        chosen = self._alive[0] if len(self._alive) == 1 else None
-        return Taken(tuple(feed), len(feed) - len(drawn), chosen)
+        return Taken(tuple(feed), self._alive[0] if len(self._alive) == 1 else None)
 
     def _next(self, option: int) -> int | None:
         tokens = self._options[option]

@@ -127,9 +127,7 @@ def _feed(branch: BranchState, segment: Forced) -> None:
             branch.append(known.tokens)
             if in_answer:
                 sequence = branch.sequence
-                kept = (
-                    sequence.start - sequence.skip if branch.parent is None else 0
-                )  # of its prompt, in the prefix cache
+                kept = 0 if branch.parent is not None else sequence.start - sequence.skip  # in the prefix cache
                 sequence.prompt = len(sequence.tokens) + kept
         case Place(branch=id):
             [placed] = branch.request.live.instances(id, items)

@@ -23,24 +23,13 @@ from pastalang.runtime.scheduler.visibility import values_after
 from pastalang.runtime.step import CellId, RowId
 
 
-class OutOfCells(Exception):
-    """More cells were wanted than are free. Nothing was taken."""
-
-    def __init__(self, *, wanted: int, free: int, capacity: int) -> None:
-        super().__init__(f"{wanted} cells were wanted, {free} of {capacity} are free")
-        self.wanted = wanted
-        self.free = free
-        self.capacity = capacity
-
-
 class Cells:
-    """`capacity` cells. `peak` is the largest number that was in use at once."""
+    """`capacity` cells."""
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
             raise ValueError(f"a memory needs at least one cell, not {capacity}")
         self.capacity = capacity
-        self.peak = 0
         self._owned = bytearray(capacity)
         self._freed: list[CellId] = []  # a heap of the cells that were given back
         self._untouched = 0  # this one and all above it were never given
@@ -54,18 +43,14 @@ class Cells:
         return self.capacity - self.free
 
     def take(self, wanted: int) -> tuple[CellId, ...]:
-        """Own `wanted` cells, or raise `OutOfCells` and own none."""
-        if wanted < 0:
-            raise ValueError(f"{wanted} cells cannot be taken")
-        if wanted > self.free:
-            raise OutOfCells(wanted=wanted, free=self.free, capacity=self.capacity)
+        """Own `wanted` cells, which are free."""
+        assert 0 <= wanted <= self.free, f"{wanted} cells are wanted, {self.free} of {self.capacity} are free"
         taken = [heappop(self._freed) for _ in range(min(wanted, len(self._freed)))]
         while len(taken) < wanted:
             taken.append(CellId(self._untouched))
             self._untouched += 1
         for cell in taken:
             self._owned[cell] = True
-        self.peak = max(self.peak, self.in_use)
         return tuple(taken)
 
     def release(self, cells: Iterable[CellId]) -> None:
@@ -74,9 +59,6 @@ class Cells:
             assert 0 <= cell < self.capacity and self._owned[cell], f"cell {cell} is not owned"
             self._owned[cell] = False
             heappush(self._freed, cell)
-
-    def is_owned(self, cell: CellId) -> bool:
-        return bool(self._owned[cell])
 
     def check_integrity(self, owners: Sequence[Iterable[CellId]]) -> None:
         """Assert that the owned cells are exactly those that `owners` hold, each held once."""

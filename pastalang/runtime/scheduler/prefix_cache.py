@@ -134,10 +134,9 @@ class PrefixCache:
         branch.wait_for_row()
         parent, at = path[-1] if path else (None, 0)
         node = _Node(branch, keeper, parent, at, used=self._clock)
-        siblings = self._top if parent is None else None
-        if siblings is not None:
-            siblings[keeper, tokens[0]] = node
-        elif parent is not None:
+        if parent is None:
+            self._top[keeper, tokens[0]] = node
+        else:
             parent.children[at, tokens[0]] = node
         self._nodes[node] = None
         return node

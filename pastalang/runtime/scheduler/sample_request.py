@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from pastalang.plan.branches import Hole
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.option_groups import option_groups
 from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.runtime.sampling.sampler import NoMemory, NotFinite, Outcome, SampleRequest
+from pastalang.runtime.scheduler.hole import Decision
 from pastalang.runtime.scheduler.state import BranchState
 
 
@@ -22,9 +24,7 @@ def penalty_tokens(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
 
 
 def sample_error(branch: BranchState, outcome: Outcome) -> RunError:
-    hole = branch.pending.hole
-    asked = branch.pending.decision if hole is None else hole.hole
-    assert asked is not None
+    hole, asked = branch.pending.hole, _asked(branch)
     kinds: dict[type[object], type[RunError]] = {NotFinite: NotFiniteLogits, NoMemory: OutOfMemory}
     kind = kinds.get(type(outcome), DeadEnd)
     items = branch.cursor.items if hole is None else hole.field.items
@@ -47,10 +47,15 @@ def sample_request(branch: BranchState) -> SampleRequest:
 
 def sampling_of(branch: BranchState) -> Sampling:
     """How a branch that fills a hole or decides samples."""
-    hole = branch.pending.hole
-    asked = branch.pending.decision if hole is None else hole.hole
-    assert asked is not None
-    return _combined(asked.sampling, branch.request.base)
+    return _combined(_asked(branch).sampling, branch.request.base)
+
+
+def _asked(branch: BranchState) -> Hole | Decision:
+    opened, decision = branch.pending.hole, branch.pending.decision
+    if opened is not None:
+        return opened.hole
+    assert decision is not None
+    return decision
 
 
 def draw_key(branch: BranchState, *, ahead: int = 0) -> RandomKey:

@@ -28,7 +28,7 @@ from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from pastalang.plan.branches import ROOT, Branch, BranchId, Instance, Overrun, Repeat
+from pastalang.plan.branches import ROOT, Branch, BranchId, Hole, Instance, Repeat
 from pastalang.plan.machine import Cursor, Wait
 from pastalang.plan.positions import tokens_left
 from pastalang.plan.run_log import Event, Fed, InstanceLog, RunLog
@@ -693,9 +693,8 @@ class RequestState:
         self.pending.drawing += 1
         branch.need(length)
 
-    def room(self, branch: BranchState) -> int | None:
-        """How many tokens a branch may still write; None if its reserve does not cap it."""
-        if branch.spec.overrun is not Overrun.CAP:
-            return None
-        sequence = branch.sequence
-        return tokens_left(sequence.position, sequence.start, branch.spec.reserve, branch.spec.overrun)
+    def limit(self, branch: BranchState, hole: Hole, *, fed: int = 0) -> int:
+        """How many tokens the value of a hole may have where a branch is, or `fed` tokens later."""
+        spec, sequence = branch.spec, branch.sequence
+        left = tokens_left(sequence.position + fed, sequence.start, spec.reserve, spec.overrun)
+        return hole.max_tokens if left is None else min(hole.max_tokens, left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.call import check_size
 
 _STEPS = 64  # successful steps before twice as many tokens are tried again
 
@@ -22,8 +22,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in (("chunk", self.chunk), ("requests", self.requests)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise BadInputs(f"`{name}` must be a whole number of at least 1, not {value!r}")
+            if value is not None:
+                check_size(name, value, minimum=1)
 
 
 class StepBudget:

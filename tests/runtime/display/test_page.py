@@ -10,23 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.runtime.display.page import (
-    AnswerPiece,
-    Figure,
-    JoinMark,
-    PageCell,
-    PageDocument,
-    PageLane,
-    SeenLane,
-    render_page,
-)
+from pastalang.runtime.answer_parts import Stretch
+from pastalang.runtime.display.page import PageCell, PageDocument, PageLane, SeenLane, render_page
+from pastalang.runtime.trace import JoinedLanes
 
 HOSTILE = '</script><img src=x onerror="document.title=1">%SCRIPT%\u2028 & é'
 
 DOCUMENT = PageDocument(
     title=HOSTILE,
     subtitle="strict",
-    figures=(Figure("3", "forward passes"),),
+    figures=(("3", "forward passes"),),
     passes=3,
     sequential_passes=9,
     lanes=(PageLane(0, "", None, None), PageLane(1, "brand", 0, 1), PageLane(2, "headline", 0, 1)),
@@ -37,9 +30,9 @@ DOCUMENT = PageDocument(
         PageCell(2, 2, "Sharp", 1, 0.9, 24),
         PageCell(2, 3, '"', 1, 1.0, 25),
     ),
-    joins=(JoinMark(2, (1,), 1, 2),),
+    joins=(JoinedLanes(2, (1,), 1, 2),),
     sights=(SeenLane(1, 0, 12), SeenLane(2, 0, 12), SeenLane(2, 1, 1)),
-    answer=(AnswerPiece("{", 0, True), AnswerPiece(HOSTILE, 1, False), AnswerPiece("}", 0, True)),
+    answer=(Stretch("{", 0, True), Stretch(HOSTILE, 1, False), Stretch("}", 0, True)),
 )
 
 
