@@ -206,18 +206,13 @@ class Engine(Asking):
         check_load_names(unknown, options=tuple(signature(Engine.load).parameters))
         check_size("cells", cells, minimum=1)
         check_host(host)
+        pair = source if isinstance(source, tuple) else (source, tokenizer)
+        found = None
         if host_of(source, host) == LLAMA:
-            llama, tokenizer = load_llama_cpp(
+            model, tokenizer = load_llama_cpp(
                 source, tokenizer, cells=cells, device=device, dtype=dtype, adapter=adapter
             )
-            engine = Engine(
-                llama, tokenizer, limits=limits, prefix_cells=prefix_cells, on_truncated=on_truncated, drafts=drafts,
-                placement=placement, on_request=on_request,
-            )  # fmt: skip
-            prepare_vocabulary(engine._vocabulary)
-            return engine
-        pair = source if isinstance(source, tuple) else (source, tokenizer)
-        if isinstance(source, tuple) or tokenizer is not None or hasattr(source, "config"):
+        elif isinstance(source, tuple) or tokenizer is not None or hasattr(source, "config"):
             if len(pair) != 2 or not hasattr(pair[0], "config") or pair[1] is None:
                 raise LoadError("pass a loaded model with its tokenizer: `Engine.load(model, tokenizer)`")
             check_handed_over(dtype)
@@ -230,9 +225,10 @@ class Engine(Asking):
             )
         try:
             engine = Engine(
-                found.model(cells=cells, packed=packed), found.tokenizer,
-                limits=limits, prefix_cells=prefix_cells, trained_for=found.trained_for, on_truncated=on_truncated,
-                drafts=drafts, placement=placement, on_request=on_request,
+                model if found is None else found.model(cells=cells, packed=packed),
+                tokenizer if found is None else found.tokenizer,
+                limits=limits, prefix_cells=prefix_cells, trained_for=None if found is None else found.trained_for,
+                on_truncated=on_truncated, drafts=drafts, placement=placement, on_request=on_request,
             )  # fmt: skip
         except MemoryError as problem:
             raise LoadError(f"this machine has no memory for a KV cache of {cells} cells: {problem}") from problem

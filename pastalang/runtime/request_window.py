@@ -21,6 +21,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
@@ -161,25 +162,23 @@ class Window(ABC, Generic[R]):
                 return
 
 
+@dataclass(eq=False, slots=True)
 class RequestRun:
-    """A request, or what came of it: a request that is over is read at once, and its memory is free."""
+    """A request, or what came of it."""
 
-    def __init__(self, found: RequestState | Outcome, read: Callable[[RequestState], Outcome]) -> None:
-        self._found, self._read = found, read
+    found: RequestState | Outcome
 
     def done(self) -> bool:
-        if isinstance(self._found, RequestState) and self._found.is_over:
-            self._found = self._read(self._found)
-        return not isinstance(self._found, RequestState)
+        return not isinstance(self.found, RequestState)
 
     def result(self) -> Outcome:
-        assert not isinstance(self._found, RequestState)
-        return self._found
+        assert not isinstance(self.found, RequestState)
+        return self.found
 
     @property
     def request(self) -> RequestState:
-        assert isinstance(self._found, RequestState)
-        return self._found
+        assert isinstance(self.found, RequestState)
+        return self.found
 
 
 class RequestWindow(Window[RequestRun]):
@@ -199,14 +198,15 @@ class RequestWindow(Window[RequestRun]):
                 raise given
             request = self._make(given)
         except PastaError as problem:
-            return RequestRun(problem, self._read)
+            return RequestRun(problem)
         except Exception as problem:  # a tokenizer or a mistake of ours: other requests go on anyway
-            return RequestRun(RunError(f"internal error: {type(problem).__name__}: {problem}"), self._read)
+            return RequestRun(RunError(f"internal error: {type(problem).__name__}: {problem}"))
         self._loop.submit(request)
-        return RequestRun(request, self._read)
+        return RequestRun(request)
 
     def go_on(self, running: Sequence[RequestRun]) -> None:
         self._loop.step_for(running[0].request)
+        self._read_ended(running)
 
     def cancel(self, runs: Sequence[RequestRun]) -> None:
         self._loop.cancel([one.request for one in runs])
@@ -216,9 +216,16 @@ class RequestWindow(Window[RequestRun]):
 
     async def ago_on(self, running: Sequence[RequestRun], pull: asyncio.Task[Given] | None) -> None:
         await self._loop.astep_for(running[0].request)
+        self._read_ended(running)
 
     async def acancel(self, runs: Sequence[RequestRun]) -> None:
         await self._loop.acancel([one.request for one in runs])
+
+    def _read_ended(self, running: Sequence[RequestRun]) -> None:
+        """A request that is over is read at once, and its memory is free."""
+        for one in running:
+            if one.request.is_over:
+                one.found = self._read(one.request)
 
 
 def outcomes_in_turn(pairs: Generator[tuple[int, Outcome], None, None], *, return_errors: bool) -> Iterator[Outcome]:

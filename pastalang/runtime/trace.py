@@ -117,33 +117,3 @@ class Trace:
             begin = one.forward_pass * 1000
             events.append({"ph": "X", "name": one.text or " ", "pid": 0, "tid": one.lane, "ts": begin, "dur": 1000})
         return json.dumps({"traceEvents": events}, ensure_ascii=False)
-
-
-def read_json_lines(text: str) -> Trace:
-    """Reads what `Trace.json_lines` wrote."""
-    lines = [json.loads(line) for line in text.splitlines()]
-    kinds: dict[str, list[dict[str, Any]]] = {}
-    for line in lines:
-        kinds.setdefault(line.pop("kind"), []).append(line)
-    return Trace(
-        passes=kinds["run"][0]["passes"],
-        lanes=tuple(
-            Lane(
-                **{
-                    **_without_where(line),
-                    "items": tuple(line["items"]),
-                    "sees": tuple((lane, many) for lane, many in line["sees"]),
-                }
-            )
-            for line in kinds.get("lane", ())
-        ),
-        fed=tuple(ForcedTokens(**line) for line in kinds.get("fed", ())),
-        drawn=tuple(SampledToken(**line) for line in kinds.get("drawn", ())),
-        joins=tuple(JoinedLanes(**{**line, "joined": tuple(line["joined"])}) for line in kinds.get("joined", ())),
-        drafts=tuple(DraftedTokens(**line) for line in kinds.get("drafted", ())),
-    )
-
-
-def _without_where(line: dict[str, Any]) -> dict[str, Any]:
-    """It follows from the rest."""
-    return {key: value for key, value in line.items() if key != "where"}

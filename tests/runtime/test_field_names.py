@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import date
 
@@ -10,7 +11,6 @@ import pytest
 import pastalang
 from pastalang import Done, Engine, FieldDone
 from pastalang.runtime.attention.plain_views import FedToken
-from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.values.paths import place_of
@@ -60,7 +60,8 @@ def test_results_events_and_traces_name_the_places_of_values_in_the_result() -> 
     trace = done.result.trace
     lanes = [lane.where for lane in trace.lanes]
     assert lanes[0] == "main" and len(set(lanes)) == len(lanes) and set(lanes) & set(named)
-    assert read_json_lines(trace.json_lines()) == trace
+    written = map(json.loads, trace.json_lines().splitlines())
+    assert [line["where"] for line in written if line["kind"] == "lane"] == lanes
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ as far as the type of the value allows it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
@@ -24,6 +23,7 @@ from pastalang.runtime.drafts.sources import (
     LONGEST,
     PREDICTED,
     Predicted,
+    Shares,
     Texts,
     Values,
     distance_and_bucket,
@@ -42,7 +42,7 @@ _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the 
 _NEXT = 0.85  # of a later one, if the one before it was right
 _PROPOSED = 24  # guesses of a tree after which no more are proposed
 _ENDS = 0.3  # that a value ends where it may
-_TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what was learned, like so many at most
+_TRUST, _MEMORY = 8, 256  # guesses: see `Shares`
 
 # Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth. From
 # `PREDICTED` on: one that was predicted, by its distance and its probability.
@@ -212,25 +212,17 @@ class Chances:
 
     def __init__(self, predicted: Callable[[int, int], float] | None = None) -> None:
         self._predicted = predicted
-        self._right: defaultdict[int, float] = defaultdict(float)
-        self._judged: defaultdict[int, float] = defaultdict(float)
+        self._shares = Shares(_TRUST, _MEMORY)
 
     def of(self, kind: int) -> float:
-        return (self._right[kind] + _TRUST * self._belief(kind)) / (self._judged[kind] + _TRUST)
+        return self._shares.of(kind, self._belief(kind))
 
     def learn(self, tree: DraftTree) -> None:
         """A guess is judged if the one before it was right."""
         right = {FROM_BRANCH, *tree.confirmed}
         for place, node in enumerate(tree.nodes):
             if node.guess.kind not in (FORCED, PROBE, _REMEMBERED) and node.guess.parent in right:
-                self._note(node.guess.kind, place in right)
-
-    def _note(self, kind: int, was_right: bool) -> None:
-        if self._judged[kind] >= _MEMORY:
-            self._right[kind] /= 2
-            self._judged[kind] /= 2
-        self._right[kind] += was_right
-        self._judged[kind] += 1
+                self._shares.note(node.guess.kind, place in right)
 
     def _belief(self, kind: int) -> float:
         """The chance of a guess of a kind before any was seen."""

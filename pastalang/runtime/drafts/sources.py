@@ -120,7 +120,7 @@ def _words(vocabulary: Vocabulary) -> list[int]:
 END = -1  # instead of a token: the value ended
 _LONGEST = 8  # tokens of a value that are remembered
 _BEGINNINGS = 10_000  # of values that are remembered, those that were met last
-_DOUBT, _MEMORY = 1, 64  # what was never seen counts like so many values; what was seen, like so many at most
+_DOUBT, _MEMORY = 1, 512  # what was never seen counts like so many values; what was seen, like so many at most
 
 
 class Values:
@@ -180,9 +180,29 @@ def _fields(written: Sequence[Written]) -> Iterator[Field]:
                 yield from _fields(item)
 
 
+class Shares:
+    """How often something of a kind was right. What is believed counts like `trust` times; what was noted, like
+    `memory` times at most."""
+
+    def __init__(self, trust: int, memory: int) -> None:
+        self._trust, self._memory = trust, memory
+        self._right: defaultdict[int, float] = defaultdict(float)
+        self._judged: defaultdict[int, float] = defaultdict(float)
+
+    def of(self, kind: int, belief: float) -> float:
+        return (self._right[kind] + self._trust * belief) / (self._judged[kind] + self._trust)
+
+    def note(self, kind: int, was_right: bool) -> None:
+        if self._judged[kind] >= self._memory:
+            self._right[kind] /= 2
+            self._judged[kind] /= 2
+        self._right[kind] += was_right
+        self._judged[kind] += 1
+
+
 PREDICTED: Final = 400  # the first kind of guesses that were predicted
 LIKELIEST = 8  # tokens that are considered at each distance
-_TRUST, _MEMORY = 32, 512  # what training measured counts like so many steps; what was seen, like so many at most
+_TRUST = 32  # steps: see `Shares`
 _WORTH = 0.05  # the probability from which on a runner-up is worth guessing
 _ROOM = 64  # positions that have to be left before the model's last one
 
@@ -204,18 +224,13 @@ class ProbeDrafts:
         self._tokens = trained.ids(vocabulary)
         self._predicted: WeakKeyDictionary[BranchState, _Predicted] = WeakKeyDictionary()
         self._pending: WeakKeyDictionary[BranchState, list[_Predicted]] = WeakKeyDictionary()  # not judged yet
-        self._right = defaultdict[int, float](float)
-        self._judged = defaultdict[int, float](float)
+        self._shares = Shares(_TRUST, _MEMORY)
 
     def probing(self, branches: Sequence[BranchState]) -> Probing:
         """What a probe is worth now."""
         if any(branch.sequence.position + _ROOM > self._last_position for branch in branches):
             return NO_PROBES
-        runs = self._accuracy.runs
-        gains = [
-            (self._right[distance] + _TRUST * run) / (self._judged[distance] + _TRUST)
-            for distance, run in enumerate(runs)
-        ]
+        gains = [self._shares.of(distance, run) for distance, run in enumerate(self._accuracy.runs)]
         return Probing(gains, self._tokens)
 
     def look(self, logits: torch.Tensor, probed: Sequence[tuple[DraftTree, Sequence[Sequence[int]]]]) -> None:
@@ -280,11 +295,7 @@ class ProbeDrafts:
             if is_known and at not in drawn:
                 continue  # the type forced it
             is_right = is_right and is_known and tokens[at] in _worth_guessing(candidates)
-            if self._judged[distance] >= _MEMORY:
-                self._right[distance] /= 2
-                self._judged[distance] /= 2
-            self._right[distance] += is_right
-            self._judged[distance] += 1
+            self._shares.note(distance, is_right)
 
 
 def _worth_guessing(candidates: Sequence[tuple[int, float]]) -> set[int]:

@@ -203,11 +203,11 @@ class LlamaModel:
         added = self._rows_for(len(batch)) - len(batch)  # once, and not for each product
         has_probes = self.probe_tokens is not None and max(batch.tokens) >= self.vocabulary
         states = self._embedded(torch.tensor((*batch.tokens, *(0,) * added), device=self.device), has_probes=has_probes)
-        rotation = self._rotation(torch.tensor(batch.positions, device=self.device))
+        rotary = self._rotary(torch.tensor(batch.positions, device=self.device))
         last = len(self._layers) - 1
         with ready_kernels(self.device):
             for index, layer in enumerate(self._layers):
-                states = self._fed(layer, index, states, rotation, masks, is_last=index == last)
+                states = self._fed(layer, index, states, rotary, masks, is_last=index == last)
         if masks.last is None:
             states = states[torch.tensor(batch.wanted, dtype=torch.long, device=self.device)]
         logits = self._head(self._normed(states, self._norm))
@@ -215,19 +215,19 @@ class LlamaModel:
         return logits
 
     def _fed(
-        self, layer: _Layer, index: int, states: Tensor, rotation: tuple[Tensor, Tensor], masks: StepMasks,
+        self, layer: _Layer, index: int, states: Tensor, rotary: tuple[Tensor, Tensor], masks: StepMasks,
         *, is_last: bool,
     ) -> Tensor:  # fmt: skip
         """What a layer makes of the states, (tokens, hidden); the last one only of those whose logits are wanted.
 
         States after those of the tokens see nothing, and are not seen."""
-        shape, turned = self.shape, self.shape.heads + self.shape.kv_heads
+        shape, placed = self.shape, self.shape.heads + self.shape.kv_heads
         parts = layer.queries_keys_values(self._normed(states, layer.first_norm))[: masks.tokens]
         parts = parts.view(masks.tokens, -1, shape.head)
-        rotated = _rotated(parts[:, :turned], *rotation).transpose(0, 1)[None]
-        queries = rotated[:, : shape.heads]
+        turned = _at_positions(parts[:, :placed], *rotary).transpose(0, 1)[None]
+        queries = turned[:, : shape.heads]
         keys, values = self.kv_cache.update(
-            rotated[:, shape.heads :], parts[:, turned:].transpose(0, 1)[None], index
+            turned[:, shape.heads :], parts[:, placed:].transpose(0, 1)[None], index
         )  # fmt: skip
         if is_last and masks.last is not None:
             wanted, masks = masks.last.wanted, masks.last.masks
@@ -246,7 +246,7 @@ class LlamaModel:
         states[is_probe] = probes[tokens[is_probe] - self.vocabulary].to(states.dtype)
         return states
 
-    def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def _rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosine and signed sine, (tokens, 1, head). Angles are in float32, as the weights were trained with."""
         angles = positions[:, None].float() * self._frequencies
         cosine, sine = angles.cos(), angles.sin()
@@ -262,7 +262,7 @@ class LlamaModel:
         return weight * (full * torch.rsqrt(full.square().mean(-1, keepdim=True) + self.shape.epsilon)).to(self.dtype)
 
 
-def _rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+def _at_positions(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     first, second = states.chunk(2, dim=-1)
     return torch.cat([second, first], dim=-1).mul_(sine).add_(states * cosine)
 

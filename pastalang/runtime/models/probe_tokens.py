@@ -25,6 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.source import file_beside
 
 EDGES: Final = (0.003, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.35, 0.5, 0.7, 0.9)  # between the buckets of probabilities
 BUCKETS: Final = len(EDGES) + 1
@@ -108,7 +109,7 @@ def find_probe_tokens(source: str | Path, model: Any, *, may_be_of_others: bool 
     Raises `LoadError` if they cannot be read, were trained for other weights, or if there are two kinds of them. Those
     of other weights are left out if the folder `may_be_of_others`.
     """
-    found = [(kind, path) for kind in Kind if (path := _path_of(source, kind.file)) is not None]
+    found = [(kind, path) for kind in Kind if (path := file_beside(source, kind.file)) is not None]
     if not found:
         return None
     if len(found) > 1:
@@ -130,19 +131,6 @@ def find_probe_tokens(source: str | Path, model: Any, *, may_be_of_others: bool 
             f"{path} holds {kind.holds} of other weights: train again with `{kind.command}`, or delete the file"
         )
     return replace(tokens, rows=tokens.rows.to(embedding.device, embedding.dtype))
-
-
-def _path_of(source: str | Path, file: str) -> Path | None:
-    path = Path(source) / file
-    if not Path(source).exists():
-        from transformers.utils import cached_file
-
-        found = cached_file(
-            str(source), file, _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )  # fmt: skip
-        path = Path(found) if found is not None else path
-    return path if path.is_file() else None
 
 
 def _read(path: Path, kind: Kind) -> tuple[ProbeTokens, torch.Tensor]:

@@ -176,6 +176,19 @@ def fingerprint_of_file(file: Path) -> str:
     return found.hexdigest()[:12]
 
 
+def file_beside(source: str | Path, name: str) -> Path | None:
+    """A file next to weights in a folder or on the hub; None if there is none."""
+    if Path(source).exists():
+        path = Path(source) / name
+        return path if path.is_file() else None
+    from transformers.utils import cached_file
+
+    found = cached_file(
+        str(source), name, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
+    )
+    return None if found is None else Path(found)
+
+
 def _packaged() -> Path | None:
     """The file of the installed package, which is found and never imported: it would import another engine."""
     package = find_spec(_PACKAGE)

@@ -15,6 +15,7 @@ from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.errors import LoadError, WrongMode
+from pastalang.runtime.models.source import file_beside
 
 FILE = "pastalang.json"
 VERSION = 1
@@ -78,14 +79,8 @@ def read_note(folder: str | Path) -> TrainingNote | None:
 
 def find_note(source: str | Path) -> TrainingNote | None:
     """The note next to weights in a folder or on the hub."""
-    if Path(source).exists():
-        return read_note(source)
-    from transformers.utils import cached_file
-
-    found = cached_file(
-        str(source), FILE, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
-    )
-    return None if found is None else read_note(Path(found).parent)
+    path = file_beside(source, FILE)
+    return None if path is None else read_note(path.parent)
 
 
 def check_mode(weights: str | Path | TrainingNote | None, mode: Mode) -> None:
