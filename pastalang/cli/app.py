@@ -43,7 +43,7 @@ ENTRIES = (
         "try mail:Ticket labelled.jsonl --model smollm2",
     ),
     Entry("serve", "pastalang.cli.serve", "Serve a model over HTTP to OpenAI clients.", "serve smollm2"),
-    Entry("lsp", "pastalang.cli.lsp", "Answer editors about programs, as a language server."),
+    Entry("lsp", "pastalang.cli.programs", "Answer editors about programs, as a language server."),
     Entry(
         "report", "pastalang.cli.extract", "Show the rows of a bulk run as one HTML page.",
         "report coffees.jsonl titles.jsonl",

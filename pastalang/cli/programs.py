@@ -1,4 +1,4 @@
-"""The commands for programs: `pasta check`, `pasta fmt` and `pasta import`."""
+"""The commands for programs: `pasta check`, `pasta fmt`, `pasta import`, and `pasta lsp` for editors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -315,3 +316,19 @@ def _write_program(text: str, output: Path | None) -> None:
         return
     write_file(output, text)
     echo_error(f"wrote {output}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LspSettings:
+    """`pasta lsp` has no options: editors start it."""
+
+
+@command(LspSettings)
+def lsp_command(settings: LspSettings) -> None:
+    try:
+        server = import_module("pastalang.lsp.server")
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        raise Refused("pasta lsp needs pygls: pip install 'pastalang[lsp]'", EXIT_USAGE) from problem
+    server.make_server().start_io()

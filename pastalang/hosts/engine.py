@@ -36,15 +36,15 @@ from weakref import finalize
 
 from pastalang.failures import PastaError
 from pastalang.hosts.branches import Key, Memory, PlanRun
-from pastalang.hosts.checks import check_plan, check_whole, whole_sampling
 from pastalang.hosts.errors import Unsupported
 from pastalang.hosts.servers import SERVERS, Kind, Server, Turns, roles_of
 from pastalang.hosts.token_run import KnownTokens, TokenRun
 from pastalang.hosts.transport import Transport
 from pastalang.hosts.whole import Chats
-from pastalang.plan.branches import Mode, Placement
+from pastalang.plan.branches import Form, Hole, Mode, Placement
 from pastalang.plan.build import with_history
 from pastalang.plan.plan import Plan
+from pastalang.plan.structure import fields_of
 from pastalang.program.types import Sampling
 from pastalang.runtime.answer import answers_of, as_callers_see_it, layout_of
 from pastalang.runtime.answer_parts import FieldResult
@@ -530,3 +530,51 @@ _BACKGROUND: Final = _Background()
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns, in the event loop of all calls that do not await."""
     return _BACKGROUND.run(work)
+
+
+# ── what servers cannot be asked ──────────────────────────────────────────────────────────────────────────────
+
+
+_HERE: Final = "which needs the model in this process"
+_RAW: Final = "a server that takes raw prompts (vLLM, SGLang, llama.cpp) or a model in this process"
+_NOT_IN_CHATS: Final = ("top_k", "min_p", "repetition_penalty")
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises `Unsupported` for what no server can be asked."""
+    if plan.mode is Mode.LOCKSTEP:
+        raise Unsupported("lock-step needs the model in this process: use strict or sequential with a server")
+    for _, _, segment in fields_of(plan):
+        if segment.sampling.drafts not in (None, "off"):
+            raise Unsupported(f"`{segment.field}` is guessed ahead (`drafts`), {_HERE}")
+        if isinstance(segment, Hole) and segment.auto is not None:
+            raise Unsupported(f"`{segment.field}` lets the model open threads, {_HERE}")
+        if isinstance(segment, Hole) and segment.form is Form.THOUGHT:
+            raise Unsupported(f"the answer begins with a thought of at most {segment.max_tokens} tokens, {_HERE}")
+
+
+def check_whole(plan: Plan) -> None:
+    """Raises `Unsupported` for a program whose answer cannot be asked for as one JSON value."""
+    check_plan(plan)
+    if plan.output is None:
+        raise Unsupported(f"this server takes chats only, and answers them as JSON: a text with holes needs {_RAW}")
+    if any(input.each for input in plan.inputs):
+        raise Unsupported("this server takes chats only: call `batch` or `map` in place of an `each` input")
+
+
+def whole_sampling(plan: Plan, base: Sampling) -> Sampling:
+    """How all of an answer is drawn. Raises `Unsupported` for values that are drawn each in its own way, and for what
+    a chat cannot be asked."""
+    drawn: dict[Sampling, str] = {}
+    for _, _, segment in fields_of(plan):
+        drawn.setdefault(replace(segment.sampling.over(base), on_truncated=None, drafts=None), segment.field)
+    if len(drawn) > 1:
+        one, other, *_ = drawn.values()
+        raise Unsupported(
+            f"this server takes chats only: `{one}` and `{other}` are drawn differently, which needs {_RAW}"
+        )
+    found = next(iter(drawn), base)
+    for name in _NOT_IN_CHATS:
+        if getattr(found, name) is not None:
+            raise Unsupported(f"this server takes chats only, which have no `{name}`: it needs {_RAW}")
+    return found

@@ -12,8 +12,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from pastalang.diagnostics.diagnostic import Diagnostic
-from pastalang.lsp.language import Document, Forecasts, Item, Symbol
-from pastalang.lsp.names import Kind
+from pastalang.lsp.language import Document, Forecasts, Item, Kind, Symbol
 from pastalang.source import Source, Span
 from pastalang.version import __version__
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pastalang import Plan
 from pastalang.errors import HostError, Unsupported
-from pastalang.hosts.checks import check_plan, check_whole
+from pastalang.hosts.engine import check_plan, check_whole
 from pastalang.plan.build import build_plan
 from pastalang.plan.structure import fields_of
 from pastalang.testing import programs
