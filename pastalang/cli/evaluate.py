@@ -391,7 +391,7 @@ def _reports(
     found = {ALL: report_on(answers, run.rows, baseline=baseline, verdicts=verdicts)}
     if len({row.category for row in run.rows}) > 1:
         found |= dict(by_category(answers, run.rows, baseline=baseline, verdicts=verdicts))
-    return {name: one.as_data() for name, one in found.items()}
+    return {name: asdict(one) for name, one in found.items()}
 
 
 def _compared_with(
@@ -404,7 +404,7 @@ def _compared_with(
     if drafted is not None:
         found["drafts"] = {"given": drafts, **asdict(with_drafts(answers, drafted))}
     if baseline is not None:
-        found[BASELINE] = {ALL: report_on(baseline, run.rows).as_data()}
+        found[BASELINE] = {ALL: asdict(report_on(baseline, run.rows))}
     return found
 
 

@@ -17,7 +17,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -47,11 +47,21 @@ _MARKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """`written` are the tokens of the text without its tags, with its end if the model wrote it, and with the thought
-    before it. `drawn` are all that were drawn, `path` those on the longest path through the threads."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """One answer and what it cost.
 
+    `written` are the tokens of the text without its tags, with its end if the model wrote it, and with the thought
+    before it. `drawn` are all that were drawn, `path` those on the longest path through the threads. The model has
+    `begun` that many tags, of which some `act`. `announced` are pairs: the room of a promise, and what its thread took
+    of it. `cells` are those that were taken in all; `plain_cells` and `plain_attended` are those of the same text
+    written from left to right.
+    """
+
+    origin: str
+    category: str
+    text: str
+    truncated: bool
     written: int
     drawn: int
     path: int
@@ -60,42 +70,15 @@ class Cost:
     processor_seconds: float
     drafts: int
     confirmed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Tags:
-    """Those that the model `begun`, and how many of them `act`. `announced` are pairs: the room of a promise, and what
-    its thread took of it."""
-
     threads: int
     begun: int
     act: int
     announced: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """`cells` are those that were taken in all; `plain_cells` and `plain_attended` are those of the same text written
-    from left to right."""
-
     peak_cells: int
     cells: int
     attended: float
     plain_cells: int
     plain_attended: float
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """One answer and what it cost."""
-
-    origin: str
-    category: str
-    text: str
-    truncated: bool
-    cost: Cost
-    tags: Tags
-    memory: Memory
     parts: Parts = field(default_factory=dict)
 
 
@@ -157,24 +140,23 @@ def _answered(
         category=row.category,
         text=result.text,
         truncated=any(field.truncated for field in result.fields),
-        cost=Cost(
-            written=written,
-            drawn=usage.output_tokens,
-            path=usage.critical_path,
-            passes=usage.forward_passes,
-            seconds=seconds,
-            processor_seconds=processor,
-            drafts=usage.drafted_tokens,
-            confirmed=usage.confirmed_tokens,
-        ),
-        tags=Tags(len(threads), tags, act, _announced(plan.auto, encoder, begun, threads)),
-        memory=Memory(
-            peak_cells=usage.peak_cells,
-            cells=usage.input_tokens + usage.forced_tokens + usage.output_tokens - _never_fed(encoder, result),
-            attended=usage.attended_tokens,
-            plain_cells=usage.input_tokens + written - 1,
-            plain_attended=usage.input_tokens + (written - 1) / 2,
-        ),
+        written=written,
+        drawn=usage.output_tokens,
+        path=usage.critical_path,
+        passes=usage.forward_passes,
+        seconds=seconds,
+        processor_seconds=processor,
+        drafts=usage.drafted_tokens,
+        confirmed=usage.confirmed_tokens,
+        threads=len(threads),
+        begun=tags,
+        act=act,
+        announced=_announced(plan.auto, encoder, begun, threads),
+        peak_cells=usage.peak_cells,
+        cells=usage.input_tokens + usage.forced_tokens + usage.output_tokens - _never_fed(encoder, result),
+        attended=usage.attended_tokens,
+        plain_cells=usage.input_tokens + written - 1,
+        plain_attended=usage.input_tokens + (written - 1) / 2,
         parts={} if score is None else parts_of(score, row, result.text),
     )
 
@@ -232,34 +214,28 @@ def _announced(
 # ── together ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class SpeedReport:
-    """Geometric means. `realised` is in processor seconds, `realised_wall` by the clock; None without a baseline.
-    `control` is the share of drawn tokens that are tags."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadReport:
+    """Scores of many answers; shares are between 0 and 1. Intervals hold 95 % of the resampled means.
 
+    Speeds are geometric means. `realised` is in processor seconds, `realised_wall` by the clock; None without a
+    baseline. `control` is the share of drawn tokens that are tags, and `room` is what was announced against what was
+    taken. `quality_of` names what `quality` is the share of: the parts that are right, else the pairs that are won at
+    equal lengths, else the F1 of words. Of each of the `parts`: the share that is right, with its interval, and of how
+    many.
+    """
+
+    answers: int
+    failed: int
     theoretical: float
     theoretical_interval: Interval
     realised: float | None
     realised_wall: float | None
     tokens_per_pass: float
     control: float
-
-
-@dataclass(frozen=True, slots=True)
-class TagReport:
-    """`room` is what was announced against what was taken."""
-
     threads: float
     tags_that_act: float | None
     room: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class QualityReport:
-    """`quality` is between 0 and 1, and `quality_of` names what it is the share of: the parts that are right, else the
-    pairs that are won at equal lengths, else the F1 of words. Of each of the `parts`: the share that is right, with its
-    interval, and of how many."""
-
     truncated: float
     word_f1: float
     parts: Mapping[str, tuple[float, Interval, float]]
@@ -267,33 +243,11 @@ class QualityReport:
     quality_of: str
     quality: float
     quality_interval: Interval
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryReport:
     peak_cells: float
     peak_without_release: float
     peak_plain: float
     attended: float
     attended_plain: float
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadReport:
-    """Scores of many answers; shares are between 0 and 1. Intervals hold 95 % of the resampled means."""
-
-    answers: int
-    failed: int
-    speed: SpeedReport
-    tags: TagReport
-    quality: QualityReport
-    memory: MemoryReport
-
-    def as_data(self) -> dict[str, Any]:
-        """All figures by name."""
-        parts = (self.speed, self.tags, self.quality, self.memory)
-        figures = {name: figure for part in parts for name, figure in asdict(part).items()}
-        return {"answers": self.answers, "failed": self.failed, **figures}
 
 
 def report_on(
@@ -310,47 +264,38 @@ def report_on(
     others: Sequence[Answered | str] = answers if baseline is None else baseline
     pairs = [(one, other) for one, other in zip(answers, others, strict=True)
              if isinstance(one, Answered) and isinstance(other, Answered)]  # fmt: skip
-    speed = [math.log(other.cost.written / max(1, one.cost.path)) for one, other in pairs]
-    announced = [pair for one in given for pair in one.tags.announced]
+    speed = [math.log(other.written / max(1, one.path)) for one, other in pairs]
+    announced = [pair for one in given for pair in one.announced]
     texts = [(row.answer.plain_texts[0], one.text if isinstance(one, Answered) else None)
              for row, one in zip(rows, answers, strict=True)]  # fmt: skip
     rate = win_rate([one for one in verdicts or () if one is not None])
     f1 = [report_on_texts([pair], truncated=0).reported.f1 / 100 for pair in texts]
     quality_of, quality, interval = _quality(given, rate, f1)
-    costs = [one.cost for one in given]
-    drawn = max(1, sum(cost.drawn for cost in costs))
+    drawn = max(1, sum(one.drawn for one in given))
     return ThreadReport(
         answers=len(given),
         failed=len(answers) - len(given),
-        speed=SpeedReport(
-            theoretical=math.exp(_mean(speed)),
-            theoretical_interval=_exp(interval_of_mean(speed)),
-            realised=_ratio(pairs, lambda cost: cost.processor_seconds) if baseline is not None else None,
-            realised_wall=_ratio(pairs, lambda cost: cost.seconds) if baseline is not None else None,
-            tokens_per_pass=sum(cost.drawn for cost in costs) / max(1, sum(cost.path for cost in costs)),
-            control=1 - sum(min(cost.written, cost.drawn) for cost in costs) / drawn,
-        ),
-        tags=TagReport(
-            threads=_mean(one.tags.threads for one in given),
-            tags_that_act=_share(sum(one.tags.act for one in given), sum(one.tags.begun for one in given)),
-            room=_room(announced),
-        ),
-        quality=QualityReport(
-            truncated=_mean(one.truncated for one in given),
-            word_f1=report_on_texts(texts, truncated=0).reported.f1,
-            parts=_parts(given),
-            judged=rate,
-            quality_of=quality_of,
-            quality=quality,
-            quality_interval=interval,
-        ),
-        memory=MemoryReport(
-            peak_cells=_mean(one.memory.peak_cells for one in given),
-            peak_without_release=_mean(one.memory.cells for one in given),
-            peak_plain=_mean(one.memory.plain_cells for one in given),
-            attended=_mean(one.memory.attended for one in given),
-            attended_plain=_mean(one.memory.plain_attended for one in given),
-        ),
+        theoretical=math.exp(_mean(speed)),
+        theoretical_interval=_exp(interval_of_mean(speed)),
+        realised=_ratio(pairs, lambda one: one.processor_seconds) if baseline is not None else None,
+        realised_wall=_ratio(pairs, lambda one: one.seconds) if baseline is not None else None,
+        tokens_per_pass=sum(one.drawn for one in given) / max(1, sum(one.path for one in given)),
+        control=1 - sum(min(one.written, one.drawn) for one in given) / drawn,
+        threads=_mean(one.threads for one in given),
+        tags_that_act=_share(sum(one.act for one in given), sum(one.begun for one in given)),
+        room=_room(announced),
+        truncated=_mean(one.truncated for one in given),
+        word_f1=report_on_texts(texts, truncated=0).reported.f1,
+        parts=_parts(given),
+        judged=rate,
+        quality_of=quality_of,
+        quality=quality,
+        quality_interval=interval,
+        peak_cells=_mean(one.peak_cells for one in given),
+        peak_without_release=_mean(one.cells for one in given),
+        peak_plain=_mean(one.plain_cells for one in given),
+        attended=_mean(one.attended for one in given),
+        attended_plain=_mean(one.plain_attended for one in given),
     )
 
 
@@ -409,11 +354,11 @@ def with_drafts(answers: Sequence[Answered | str], drafted: Sequence[Answered | 
     pairs = [(one, other) for one, other in zip(drafted, answers, strict=True)
              if isinstance(one, Answered) and isinstance(other, Answered)]  # fmt: skip
     return DraftReport(
-        passes=_mean(one.cost.passes for one, _ in pairs),
-        passes_without=_mean(other.cost.passes for _, other in pairs),
-        confirmed=sum(one.cost.confirmed for one, _ in pairs) / max(1, sum(one.cost.drafts for one, _ in pairs)),
-        processor=_ratio(pairs, lambda cost: cost.processor_seconds),
-        clock=_ratio(pairs, lambda cost: cost.seconds),
+        passes=_mean(one.passes for one, _ in pairs),
+        passes_without=_mean(other.passes for _, other in pairs),
+        confirmed=sum(one.confirmed for one, _ in pairs) / max(1, sum(one.drafts for one, _ in pairs)),
+        processor=_ratio(pairs, lambda one: one.processor_seconds),
+        clock=_ratio(pairs, lambda one: one.seconds),
         same=sum(one.text == other.text for one, other in pairs),
         answers=len(pairs),
     )
@@ -452,9 +397,9 @@ def _room(announced: Sequence[tuple[int, int]]) -> Mapping[str, float]:
     }
 
 
-def _ratio(pairs: Sequence[tuple[Answered, Answered]], seconds: Callable[[Cost], float]) -> float:
+def _ratio(pairs: Sequence[tuple[Answered, Answered]], seconds: Callable[[Answered], float]) -> float:
     """The geometric mean of how much longer a token of the baseline's answer takes."""
-    return math.exp(_mean(math.log(seconds(other.cost) / max(1e-9, seconds(one.cost))) for one, other in pairs))
+    return math.exp(_mean(math.log(seconds(other) / max(1e-9, seconds(one))) for one, other in pairs))
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -37,18 +37,18 @@ def answered(text: str, **threads: str) -> Answered:
 def test_an_answer_with_threads_is_counted() -> None:
     found = answered(f"{FOOD}\n{SIGHTS}\n<sync/>End.", food="Goulash!</async>", sights="Baths.</async>")
     assert found.text == RIGHT
-    assert found.cost.written == len(RIGHT) + 1
-    assert (found.tags.threads, found.tags.begun, found.tags.act) == (2, 5, 5)
-    assert found.tags.announced == ((20, len("<async>Goulash!</async>")), (30, len("<async>Baths.</async>")))
-    assert found.cost.path == found.cost.passes < found.cost.drawn
+    assert found.written == len(RIGHT) + 1
+    assert (found.threads, found.begun, found.act) == (2, 5, 5)
+    assert found.announced == ((20, len("<async>Goulash!</async>")), (30, len("<async>Baths.</async>")))
+    assert found.path == found.passes < found.drawn
     assert found.parts == {"ends": (1, 1)}
 
 
 def test_an_answer_without_threads_costs_what_it_costs_from_left_to_right() -> None:
     for found in (answered("Goulash!"), answered("a" * 300)):
-        assert found.memory.peak_cells == found.memory.cells == found.memory.plain_cells
-        assert found.memory.attended == found.memory.plain_attended
-        assert report_on([found], rows("a")).speed.theoretical == pytest.approx(1)
+        assert found.peak_cells == found.cells == found.plain_cells
+        assert found.attended == found.plain_attended
+        assert report_on([found], rows("a")).theoretical == pytest.approx(1)
 
 
 def test_a_thought_is_written_from_left_to_right_as_well() -> None:
@@ -57,15 +57,15 @@ def test_a_thought_is_written_from_left_to_right_as_well() -> None:
     engine = Engine(scripted_model(lambda _: ord("a"), 320), byte_tokenizer())
     given = read_checked(Source("rows", '{"value": "a", "thought": "b"}\n'), plan)
     [found] = answer_rows(engine, plan, given)
-    assert isinstance(found, Answered) and found.cost.written == found.cost.drawn == found.cost.path == 30
+    assert isinstance(found, Answered) and found.written == found.drawn == found.path == 30
 
 
 def test_what_is_seen_to_the_end_is_never_released() -> None:
     for food in ("Goulash!</async>", "Goulash!", "Goulash!<sync/>"):
         found = answered(f"{FOOD}\n{SIGHTS}\n<sync/>End.", food=food, sights="Baths.</async>")
-        assert found.memory.peak_cells == found.memory.cells
+        assert found.peak_cells == found.cells
     unseen = answered(f"{FOOD}\nEnd.", food="Goulash!</async>")
-    assert unseen.memory.peak_cells <= unseen.memory.cells
+    assert unseen.peak_cells <= unseen.cells
 
 
 def test_rows_that_are_alike_are_sampled_with_seeds_of_their_own() -> None:
@@ -80,20 +80,20 @@ def test_rows_that_are_alike_are_sampled_with_seeds_of_their_own() -> None:
 
 def test_tags_that_do_not_act_are_counted_and_stay_in_the_text() -> None:
     found = answered('<promise tokens="x"/><sync/>End.')
-    assert (found.tags.threads, found.tags.begun, found.tags.act) == (0, 2, 1)
+    assert (found.threads, found.begun, found.act) == (0, 2, 1)
     assert found.text == '<promise tokens="x"/>End.'
 
 
 def test_speed_is_measured_against_the_answers_of_the_baseline() -> None:
     one = answered(f"{FOOD}{SIGHTS}<sync/>.", food="a" * 90 + "</async>", sights="b" * 90 + "</async>")
     plain = answered("a" * 90 + "b" * 90 + ".")
-    one = replace(one, cost=replace(one.cost, processor_seconds=1.0))
-    plain = replace(plain, cost=replace(plain.cost, processor_seconds=1.5))
+    one = replace(one, processor_seconds=1.0)
+    plain = replace(plain, processor_seconds=1.5)
     report = report_on([one, one, "failed"], rows("a", "b", "a"), baseline=[plain, plain, plain])
     assert (report.answers, report.failed) == (2, 1)
-    assert report.speed.theoretical == pytest.approx(plain.cost.written / one.cost.path)
-    assert report.speed.theoretical_interval == pytest.approx((report.speed.theoretical, report.speed.theoretical))
-    assert report.speed.realised == pytest.approx(1.5)
-    assert report.tags.room["announced"] == 25 and report.tags.room["enough"] == 0
-    assert report.quality.parts["ends"][0] == 0 and not math.isnan(report.quality.word_f1)
+    assert report.theoretical == pytest.approx(plain.written / one.path)
+    assert report.theoretical_interval == pytest.approx((report.theoretical, report.theoretical))
+    assert report.realised == pytest.approx(1.5)
+    assert report.room["announced"] == 25 and report.room["enough"] == 0
+    assert report.parts["ends"][0] == 0 and not math.isnan(report.word_f1)
     assert [name for name, _ in by_category([one, one, "failed"], rows("a", "b", "a"))] == ["a", "b"]
