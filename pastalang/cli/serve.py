@@ -105,7 +105,7 @@ def _announce(name: str, address: str, own: str | None) -> None:
 def _serving() -> ModuleType:
     """The server, which only this command needs. Raises `Refused` without the extra."""
     try:
-        return import_module("pastalang.serve.server")
+        return import_module("pastalang.serve.app")
     except ImportError as problem:
         raise Refused(f"pasta serve needs {problem.name}: pip install 'pastalang[serve]'", EXIT_USAGE) from None
 

@@ -15,8 +15,7 @@ import httpx
 import uvicorn
 
 from pastalang import Engine
-from pastalang.serve.app import make_app
-from pastalang.serve.server import config_of
+from pastalang.serve.app import config_of, make_app
 from pastalang.serve.service import Settings
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model

@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.serve_load import pasta_serve
 from pastalang import Engine
-from pastalang.serve.server import listener
+from pastalang.serve.app import listener
 from tests.command import pasta
 
 invoke = partial(pasta, "serve", "pasta-mini")
@@ -24,7 +24,7 @@ invoke = partial(pasta, "serve", "pasta-mini")
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
     found: list[Engine] = []
-    monkeypatch.setattr("pastalang.serve.server.run", lambda engine, *_, **__: found.append(engine))
+    monkeypatch.setattr("pastalang.serve.app.run", lambda engine, *_, **__: found.append(engine))
     return found
 
 
