@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pastalang.check.report import Report, listed
@@ -82,31 +82,23 @@ class Scope:
         self.known.update(values)
         self.added.update(values)
 
-    def find_open(self, name: str) -> OpenBranch | None:
+    def outwards(self) -> Iterator[Scope]:
+        """This scope and those around it."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.open:
-                return scope.open[name]
+            yield scope
             scope = scope.parent
-        return None
+
+    def find_open(self, name: str) -> OpenBranch | None:
+        return next((scope.open[name] for scope in self.outwards() if name in scope.open), None)
 
     def find_branch_of(self, value: str) -> str | None:
         """The branch that runs in parallel with this place and writes the value."""
-        scope: Scope | None = self
-        while scope is not None:
-            for name, branch in scope.open.items():
-                if value in branch.shows:
-                    return name
-            scope = scope.parent
-        return None
+        begun = (pair for scope in self.outwards() for pair in scope.open.items())
+        return next((name for name, branch in begun if value in branch.shows), None)
 
     def is_inside(self, name: str) -> bool:
-        scope: Scope | None = self
-        while scope is not None:
-            if scope.owner == name:
-                return True
-            scope = scope.parent
-        return False
+        return any(scope.owner == name for scope in self.outwards())
 
 
 # ── what a template declares, and what a reference reads ────────────────────────────────────────────────
@@ -192,7 +184,8 @@ class Resolver:
         if declared is None and name.text == SCHEMA:
             self.schema_in_answer(span)
         elif declared is None:
-            self._report_unknown(name, [*self.inputs, *scope.items], "unknown input or item `{}`")
+            known = [*self.inputs, *scope.items]
+            self._report_unknown(name, known, f"unknown input or item `{name.text}`", self.report)
         elif name.text in scope.known:
             self.report.add(
                 "unsupported-reference",
@@ -235,18 +228,10 @@ class Resolver:
             help=help,
         )
 
-    def _report_unknown(self, name: nodes.Name, known: list[str], headline: str) -> None:
+    def _report_unknown(self, name: nodes.Name, known: list[str], headline: str, report: Report) -> None:
         self.has_unknown = True
-        self.report.add(
-            "unknown-name",
-            headline.format(name.text),
-            name.span,
-            help=self.report.suggest(
-                name.text,
-                known,
-                otherwise=f"the inputs are {listed(self.inputs)}" if self.inputs else "the template has no inputs",
-            ),
-        )
+        inputs = f"the inputs are {listed(self.inputs)}" if self.inputs else "the template has no inputs"
+        report.add("unknown-name", headline, name.span, help=report.suggest(name.text, known, otherwise=inputs))
 
     def _part(self, type: InputType | t.Type, rest: tuple[nodes.Name, ...], shown: str) -> InputType | t.Type | None:
         """The type that `.name.name` leads to, or None with a diagnostic."""
@@ -290,19 +275,14 @@ class Resolver:
     def verbatim(self, use: VerbatimUse, scope: Scope) -> None:
         """Check that the source of a verbatim hole is a text that is visible here."""
         report = self.report.for_source(use.module.source)
-        names = use.path.split(".")
-        type: InputType | t.Type | None
-        if names[0] in scope.items:
-            type = scope.items[names[0]]
-        elif names[0] in self.inputs:
-            self.used.add(names[0])
-            type = self.inputs[names[0]].type
-        elif names[0] in scope.known and len(names) == 1:
-            type = scope.known[names[0]].type
-        else:
-            self._report_no_source(use, names[0], scope, report)
+        first, *rest = (nodes.Name(name, use.span) for name in use.path.split("."))
+        type = self._readable(first, scope)
+        if type is None and first.text in scope.known and not rest:
+            type = scope.known[first.text].type
+        if type is None:
+            self._report_no_source(use, first, scope, report)
             return
-        part = self._quoted_part(type, [nodes.Name(name, use.span) for name in names[1:]], names[0])
+        part = self._quoted_part(type, rest, first.text)
         if part is not None and not _is_text(part):
             report.add(
                 "wrong-argument",
@@ -326,22 +306,13 @@ class Resolver:
                 type, shown = self._part(type, (name,), shown), f"{shown}.{name.text}"
         return None
 
-    def _report_no_source(self, use: VerbatimUse, name: str, scope: Scope, report: Report) -> None:
-        declared = self.declared.get(name)
+    def _report_no_source(self, use: VerbatimUse, name: nodes.Name, scope: Scope, report: Report) -> None:
+        declared = self.declared.get(name.text)
         if declared is not None and report.source is self.report.source:
-            self._report_unseen(nodes.Name(name, use.span), declared[0], scope)
-            return
-        self.has_unknown = True
-        report.add(
-            "unknown-name",
-            f"unknown input `{name}` in `verbatim({use.path})`",
-            use.span,
-            help=report.suggest(
-                name,
-                [*self.inputs, *scope.items, *scope.known],
-                otherwise=f"the inputs are {listed(self.inputs)}" if self.inputs else "the template has no inputs",
-            ),
-        )
+            self._report_unseen(name, declared[0], scope)
+        else:
+            known = [*self.inputs, *scope.items, *scope.known]
+            self._report_unknown(name, known, f"unknown input `{name.text}` in `verbatim({use.path})`", report)
 
     # ── {fork item in list} ──────────────────────────────────────────────────────────────────────────────
 
@@ -355,7 +326,8 @@ class Resolver:
             if declared is not None:
                 self._report_unseen(first, declared[0], scope)
             else:
-                self._report_unknown(first, [*self.inputs, *scope.items, *scope.known], "unknown list `{}`")
+                known = [*self.inputs, *scope.items, *scope.known]
+                self._report_unknown(first, known, f"unknown list `{first.text}`", self.report)
             return None
         part = self._part(type, rest, first.text)
         if part is None:

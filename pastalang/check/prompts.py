@@ -425,15 +425,12 @@ def _names_read(pieces: Iterable[p.Piece]) -> Iterator[str]:
         match piece:
             case p.InputValue(path=path):
                 yield path[0]
-            case p.For(over=path, body=body):
+            case p.For(over=path, body=body) | p.Each(over=path, over_hole=False, body=body):
                 yield path[0]
                 yield from _names_read(body)
             case p.If(path=path, body=body, otherwise=otherwise):
                 yield path[0]
                 yield from _names_read((*body, *otherwise))
-            case p.Each(over=path, over_hole=False, body=body):
-                yield path[0]
-                yield from _names_read(body)
             case p.Async(body=body) | p.Fork(body=body) | p.Each(body=body):
                 yield from _names_read(body)
             case _:

@@ -360,7 +360,7 @@ class _Fitting:
 
     def is_near(self, arm: t.Type, value: JsonValue) -> bool:
         """Returns True if the arm takes values of this kind: then its mismatches say more than those of the union."""
-        match self.resolve(arm.name) if isinstance(arm, t.Named) else arm:
+        match self.shape(arm):
             case t.Object() | t.Map():
                 return isinstance(value, dict)
             case t.Array() | t.Tuple():
