@@ -146,7 +146,7 @@ class _Checker:
             spans.update({f"{name}.{path}": span for path, span in checker.spans.items()})
             for message in node.messages:
                 if isinstance(message.body, nodes.JsonBody):
-                    spans.update(field_spans(message.body.type, module, name, whole=table.recursive))
+                    spans.update(_Fields(table.recursive).walk(message.body.type, module, name, None))
         return template
 
     def _check_unused_types(self, used: set[str]) -> None:
@@ -175,19 +175,13 @@ def _names_in(node: nodes.TypeNode) -> Iterator[str]:
         yield from _names_in(inner)
 
 
-def field_spans(
-    node: nodes.TypeNode, module: Module, prefix: str, *, whole: Collection[str] = ()
-) -> Iterator[tuple[str, Span]]:
-    """The place of every field, with named types expanded, but not those in `whole`: they have no fields of their own.
-
-    A field of another file gets the place in this file that names its type.
-    """
-    yield from _Fields(whole).walk(node, module, prefix, None)
-
-
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """`outer` is the place in the program's own file that names a type of another file, if the walk is in one."""
+    """The place of every field, with named types expanded, but not those in `whole`: they have no fields of their own.
+
+    `outer` is the place in the program's own file that names a type of another file, if the walk is in one: its fields
+    get that place.
+    """
 
     whole: Collection[str]
 

@@ -26,7 +26,8 @@ def check_inputs(
         name = written.name.text
         type = _input_type(written.type, module, lower, report)
         if name in inputs:
-            _report_duplicate(written.name, inputs[name], report)
+            headline = f"the input `{name}` is declared twice"
+            report.add_twice("duplicate-name", headline, written.name.span, inputs[name].span)
             continue
         if written.each and each is not None:
             _report_second_each(written, each, report)
@@ -167,16 +168,6 @@ def value_type(type: InputType) -> t.Type:
 
 def _refuse(span: Span, headline: str, help: str, report: Report) -> None:
     report.add("wrong-input-type", headline, span, help=help)
-
-
-def _report_duplicate(name: nodes.Name, first: Input, report: Report) -> None:
-    report.add(
-        "duplicate-name",
-        f"the input `{name.text}` is declared twice",
-        name.span,
-        message="declared again",
-        related=[Label(first.span, "first declared here")],
-    )
 
 
 def _report_second_each(node: nodes.InputNode, first: nodes.InputNode, report: Report) -> None:

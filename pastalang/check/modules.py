@@ -13,7 +13,7 @@ from pastalang.diagnostics.diagnostic import Diagnostic, Label
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_FILES
 from pastalang.reading import Reading
-from pastalang.source import Source, Span
+from pastalang.source import Source
 
 Parse: TypeAlias = Callable[[Source], tuple[nodes.File | None, tuple[Diagnostic, ...]]]
 Read: TypeAlias = Callable[[Path, str], Reading]  # a file, and how it is named in messages
@@ -118,19 +118,15 @@ class Loader:
         return module
 
     def _resolve(self, node: nodes.ImportNode, importer: Path | None, report: Report) -> Path | None:
-        written = node.path.text
-        problem, advice = self._path_problem(written, importer)
-        if problem:
-            report.add("bad-import", problem, node.path.span, help=advice)
-            return None
-        assert importer is not None
-        try:
-            return (importer.parent / written).resolve()
-        except (OSError, RuntimeError):
-            report.add("bad-import", f"the path {written} cannot be resolved", node.path.span)
-            return None
+        found = self._target(node.path.text, importer)
+        if isinstance(found, Path):
+            return found
+        problem, advice = found
+        report.add("bad-import", problem, node.path.span, help=advice)
+        return None
 
-    def _path_problem(self, written: str, importer: Path | None) -> tuple[str, str]:
+    def _target(self, written: str, importer: Path | None) -> Path | tuple[str, str]:
+        """The file, or what is wrong with its path, and advice."""
         inside = "an import names a file inside the program's folder: `./types.pasta`"
         if not written or "\0" in written or len(written) > 1000:
             return "an import needs the path of a file", inside
@@ -146,7 +142,7 @@ class Loader:
             return f"the path {written} cannot be resolved", inside
         if not target.is_relative_to(self.folder):
             return f"the import {written} is outside the program's folder", inside
-        return "", ""
+        return target
 
     def _shown(self, target: Path) -> str:
         assert self.folder is not None
@@ -237,11 +233,5 @@ def _declared_name(name: str, module: Module) -> nodes.Name:
 
 
 def _report_duplicate(name: nodes.Name, first: nodes.Name, report: Report) -> None:
-    report.add(
-        "duplicate-name",
-        f"`{name.text}` is declared twice",
-        name.span,
-        message="declared again",
-        related=[Label(Span(first.span.start, first.span.end), "first declared here")],
-        help="give one of them another name",
-    )
+    help = "give one of them another name"
+    report.add_twice("duplicate-name", f"`{name.text}` is declared twice", name.span, first.span, help=help)

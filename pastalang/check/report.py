@@ -50,6 +50,13 @@ class Report:
         if has_room and diagnostic not in self.diagnostics:
             self.diagnostics.append(diagnostic)
 
+    def add_twice(
+        self, code: str, headline: str, again: Span, first: Span, *, how: str = "declared", help: str = ""
+    ) -> None:
+        """What may be there once only, and is there before."""
+        related = [Label(first, f"first {how} here")]
+        self.add(code, headline, again, message=f"{how} again", related=related, help=help)
+
     @property
     def is_full(self) -> bool:
         return len(self.diagnostics) >= MAX_DIAGNOSTICS

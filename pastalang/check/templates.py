@@ -170,7 +170,8 @@ class TemplateChecker:
     def _answer(self, block: nodes.TextBlock, resolver: Resolver) -> TextBody:
         checker = TextChecker(resolver, resolver.declared, self.lower, self.report)
         answer = TextBody(checker.check(block))
-        self.spans.update(checker.spans)
+        declared = {name: every[0] for name, every in resolver.declared.items()}
+        self.spans.update({name: one.span for name, one in declared.items() if one.kind != "input"})
         if not _has_hole(block):
             self._report_nothing_to_write(block.span)
         return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 from pastalang.check.arguments import ITEMS, Whole, check_sampling, read_value, report_null, whole
@@ -30,7 +30,6 @@ class TextChecker:
     declared: dict[str, list[NameDeclaration]]
     lower: LowerType
     report: Report
-    spans: dict[str, Span] = field(default_factory=dict)
 
     def check(self, block: nodes.TextBlock) -> tuple[p.Piece, ...]:
         self._check_duplicates()
@@ -42,7 +41,8 @@ class TextChecker:
     def _check_duplicates(self) -> None:
         for name, declarations in self.declared.items():
             if name == "n" and declarations[0].kind != "input":
-                self._reserved(declarations[0].span)
+                headline = "`n` is reserved for the number of the item in a fork"
+                self.report.add("reserved-name", headline, declarations[0].span, help="choose another name")
             for again in declarations[1:]:
                 self.report.add(
                     "duplicate-name",
@@ -53,20 +53,14 @@ class TextChecker:
                     help="give one of them another name",
                 )
 
-    def _reserved(self, span: Span) -> None:
-        self.report.add(
-            "reserved-name", "`n` is reserved for the number of the item in a fork", span, help="choose another name"
-        )
+    def _asyncs(self, name: str) -> list[NameDeclaration]:
+        return [declared for declared in self.declared.get(name, ()) if declared.kind == "async"]
 
     def _pieces(self, written: tuple[nodes.Piece, ...], scope: Scope) -> tuple[p.Piece, ...]:
-        pieces: list[p.Piece] = []
-        for piece in written:
-            checked = self._piece(piece, scope)
-            if checked is not None:
-                pieces.append(checked)
+        checked = [self._piece(piece, scope) for piece in written]
         for promised in scope.promises.values():
             self._report_unkept(promised)
-        return tuple(pieces)
+        return tuple(piece for piece in checked if piece is not None)
 
     def _piece(self, piece: nodes.Piece, scope: Scope) -> p.Piece | None:
         match piece:
@@ -136,7 +130,6 @@ class TextChecker:
         report_null(sampling, facts.type, node.sampling, self.report)
         scope.add({node.name.text: Written(facts.type, node.name.span)})
         scope.last_sync, scope.last_hole = None, node
-        self.spans.setdefault(node.name.text, node.name.span)
         return p.Hole(node.name.text, facts.type, sampling, node.span)
 
     def _check_place(self, node: nodes.HoleNode, scope: Scope) -> None:
@@ -183,7 +176,6 @@ class TextChecker:
         announced = node.reserve if promised is None else promised.node.reserve or node.reserve
         self._check_reserve(name, reserve, announced, body)
         self._open(name, node.name.span, scope, inner)
-        self.spans.setdefault(name, node.name.span)
         return p.Async(name, reserve, body, promised is not None, node.span)
 
     def _open(self, name: str, span: Span, scope: Scope, inner: Scope) -> None:
@@ -225,7 +217,7 @@ class TextChecker:
 
     def _promise(self, node: nodes.PromiseNode, scope: Scope) -> p.Piece | None:
         name = node.name.text
-        declarations = self.declared.get(name, [])
+        begun = self._asyncs(name)
         if name in scope.promises:
             self.report.add(
                 "promise-out-of-order",
@@ -234,12 +226,12 @@ class TextChecker:
                 related=[Label(scope.promises[name].node.span, "first promised here")],
             )
             return None
-        if any(declared.kind == "async" and declared.span.start < node.span.start for declared in declarations):
+        if any(declared.span.start < node.span.start for declared in begun):
             self.report.add(
                 "promise-out-of-order",
                 f"`{name}` is promised after it has begun",
                 node.span,
-                related=[Label(declared.span, "begun here") for declared in declarations if declared.kind == "async"],
+                related=[Label(declared.span, "begun here") for declared in begun],
                 help="write the promise before the async that keeps it",
             )
             return None
@@ -248,12 +240,7 @@ class TextChecker:
 
     def _report_unkept(self, promised: Promised) -> None:
         name = promised.node.name.text
-        asyncs = [
-            other
-            for other, declarations in self.declared.items()
-            if any(declared.kind == "async" for declared in declarations)
-        ]
-        elsewhere = [declared for declared in self.declared.get(name, ()) if declared.kind == "async"]
+        asyncs, elsewhere = list(filter(self._asyncs, self.declared)), self._asyncs(name)
         advice = self.report.suggest(name, asyncs, otherwise=f"write `{{async {name}: ...}}` after it")
         self.report.add(
             "promise-never-kept",
@@ -342,17 +329,11 @@ class TextChecker:
         minimum, maximum = fork_count(node, self.report)
         inner = scope.inner(owner="", is_loop=True)
         body = self._pieces(node.body, inner)
-        if maximum > 1 and node.body:
-            self._check_next_item(node.body[0], inner)
+        if maximum > 1 and node.body and isinstance(node.body[0], nodes.HoleNode):
+            self._check_place(node.body[0], inner)  # against the end of the item before it
         scope.open.update(inner.open)
         scope.last_hole, scope.last_sync = inner.last_hole, inner.last_sync
-        self.spans.setdefault(node.name.text, node.name.span)
         return p.Fork(node.name.text, minimum, maximum, body, node.span)
-
-    def _check_next_item(self, first: nodes.Piece, scope: Scope) -> None:
-        """Check the first hole of an item against the end of the item before it."""
-        if isinstance(first, nodes.HoleNode):
-            self._check_place(first, scope)
 
     def _each(self, node: nodes.EachNode, scope: Scope) -> p.Each | None:
         name = node.name.text
@@ -363,7 +344,6 @@ class TextChecker:
         body = self._pieces(node.body, inner)
         self._check_reserve(name, reserve, node.reserve, body)
         self._open(name, node.name.span, scope, inner)
-        self.spans.setdefault(name, node.name.span)
         if over is None:
             return None
         return p.Each(name, over.path, over.is_hole, reserve, body, node.span)

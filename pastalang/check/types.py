@@ -395,7 +395,9 @@ def _union(node: nodes.UnionType, lower: Callable[[nodes.TypeNode], t.Type], rep
         lowered = lower(arm_node)
         for arm in lowered.arms if isinstance(lowered, t.Union) else (lowered,):
             if arm in arms and arm != t.Anything():
-                _report_duplicate(arm, arm_node.span, arms[arm], report)
+                what, help = "value" if isinstance(arm, t.Literal) else "type", "leave one of them out"
+                headline = f"the union names this {what} twice"
+                report.add_twice("duplicate-arm", headline, arm_node.span, arms[arm], how="named", help=help)
             arms.setdefault(arm, arm_node.span)
     if len(arms) > MAX_ARMS:
         report.add("too-large", f"a union of {len(arms):,} alternatives; the limit is {MAX_ARMS:,}", node.span)
@@ -404,18 +406,6 @@ def _union(node: nodes.UnionType, lower: Callable[[nodes.TypeNode], t.Type], rep
         return next(iter(arms))
     _check_hidden_arms(arms, report)
     return t.Union(tuple(arms), discriminator=find_discriminator(tuple(arms), allow_defaults=True))
-
-
-def _report_duplicate(arm: t.Type, span: Span, first: Span, report: Report) -> None:
-    what = "this value" if isinstance(arm, t.Literal) else "this type"
-    report.add(
-        "duplicate-arm",
-        f"the union names {what} twice",
-        span,
-        message="named again",
-        related=[Label(first, "first named here")],
-        help="leave one of them out",
-    )
 
 
 def _check_hidden_arms(arms: dict[t.Type, Span], report: Report) -> None:
@@ -585,21 +575,14 @@ class ObjectBuilder:
         key = placed.field.key
         name = placed.field.name or key
         if key in self.placed:
-            self._report_duplicate(f'the key "{key}" is declared twice', placed.key_span, self.placed[key].key_span)
+            headline, first = f'the key "{key}" is declared twice', self.placed[key].key_span
+            self.report.add_twice("duplicate-field", headline, placed.key_span, first)
             return
         if name in self.names:
-            self._report_duplicate(f"two fields are called `{name}`", name_span, self.names[name])
+            headline = f"two fields are called `{name}`"
+            self.report.add_twice("duplicate-field", headline, name_span, self.names[name])
         self.placed[key] = placed
         self.names[name] = name_span
-
-    def _report_duplicate(self, headline: str, span: Span, first: Span) -> None:
-        self.report.add(
-            "duplicate-field",
-            headline,
-            span,
-            message="declared again",
-            related=[Label(first, "first declared here")],
-        )
 
     # ── defaults ─────────────────────────────────────────────────────────────────────────────────────────
 
