@@ -74,6 +74,18 @@ class Scan:
         if len(self.problems) > MAX_SYNTAX_ERRORS:
             raise LimitExceeded(*self.problems)
 
+    def refuse(
+        self,
+        code: str,
+        headline: str,
+        span: Span,
+        help: str = "",
+        *,
+        message: str = "",
+        related: tuple[Label, ...] = (),
+    ) -> None:
+        self.report(Problem(code, headline, span, message, (help,) if help else (), related))
+
 
 # Quotes after one of these hold a value, such as a JSON Schema, and no tags.
 BEFORE_A_VALUE = frozenset({"LEFT_PARENTHESIS", "COMMA", "COLON", "EQUALS", "LEFT_BRACKET"})
@@ -212,15 +224,9 @@ def _add_string(result: Scan, written: str, start: int) -> None:
     if len(written) < 2 or not written.endswith('"') or _ends_in_escape(written):
         written = written.rstrip()
         end = start + len(written)
-        result.report(
-            Problem(
-                "unclosed-string",
-                "a string that is not closed on its line",
-                Span(start, end),
-                message='no closing `"`',
-                help=('close it with `"`; write a line end inside a string as \\n',),
-            )
-        )
+        advice = 'close it with `"`; write a line end inside a string as \\n'
+        headline = "a string that is not closed on its line"
+        result.refuse("unclosed-string", headline, Span(start, end), advice, message='no closing `"`')
         result.add(Token("STRING", written, start, end))
         return
     value, problem = resolve_string(written[1:-1], start + 1)
@@ -239,31 +245,31 @@ def _check_number(result: Scan, written: str, start: int) -> None:
     match = PLAIN_NUMBER.fullmatch(written)
     span = Span(start, start + len(written))
     if match is None:
-        advice = ("write it without leading zeros: 7, not 007",)
-        result.report(Problem("bad-number", f"`{written[:20]}` is not a number", span, help=advice))
+        advice = "write it without leading zeros: 7, not 007"
+        result.refuse("bad-number", f"`{written[:20]}` is not a number", span, advice)
     elif len(written) > MAX_NUMBER_CHARS or len(match[1] or "") > 6 or abs(int(match[1] or 0)) > MAX_NUMBER_EXPONENT:
-        advice = (f"numbers have at most {MAX_NUMBER_CHARS} characters and exponents up to {MAX_NUMBER_EXPONENT}",)
-        result.report(Problem("bad-number", "a number that exceeds the limits", span, help=advice))
+        advice = f"numbers have at most {MAX_NUMBER_CHARS} characters and exponents up to {MAX_NUMBER_EXPONENT}"
+        result.refuse("bad-number", "a number that exceeds the limits", span, advice)
 
 
 def _check_name(result: Scan, written: str, start: int) -> None:
     span = Span(start, start + len(written))
     if len(written) > MAX_NAME_CHARS:
         headline = f"a name of {len(written):,} characters; the limit is {MAX_NAME_CHARS}"
-        result.report(Problem("name-too-long", headline, span))
+        result.refuse("name-too-long", headline, span)
         return
     hidden = next((character for character in written if is_hidden(character)), None)
     if hidden is not None:
         result.report(hidden_problem(span, hidden))
     elif not written.isidentifier():
         odd = next(character for character in written if not ("a" + character).isidentifier())
-        headline = f"{describe_character(odd)} is not allowed in a name"
-        advice = ("put the key in quotes",)
-        result.report(Problem("bad-character", headline, span, help=advice))
+        result.refuse(
+            "bad-character", f"{describe_character(odd)} is not allowed in a name", span, "put the key in quotes"
+        )
     elif unicodedata.normalize("NFC", written) != written:
         headline = f"the name `{written}` is not written in composed form"
-        advice = (f"write `{unicodedata.normalize('NFC', written)}` in Unicode's normal form C",)
-        result.report(Problem("bad-character", headline, span, help=advice))
+        advice = f"write `{unicodedata.normalize('NFC', written)}` in Unicode's normal form C"
+        result.refuse("bad-character", headline, span, advice)
 
 
 def _skip_bad_characters(result: Scan, position: int) -> int:
@@ -291,9 +297,7 @@ def _add_foreign_block(result: Scan, match: re.Match[str]) -> int:
     """A text in three single quotes: one problem, and parsing continues as if it were an empty text."""
     start, end = match.span()
     advice = 'write texts of several lines in three double quotes: """'
-    result.report(
-        Problem("bad-character", "a text in the wrong kind of quotes", Span(start, start + 3), help=(advice,))
-    )
+    result.refuse("bad-character", "a text in the wrong kind of quotes", Span(start, start + 3), advice)
     result.add(Token("TEXT_OPEN", text=match[0][:3], start=start, end=start + 3))
     closing = max(start + 3, end - 3)
     result.add(Token("TEXT_CLOSE", text=match.string[closing:end], start=closing, end=end))
@@ -302,14 +306,8 @@ def _add_foreign_block(result: Scan, match: re.Match[str]) -> int:
 
 def _add_foreign_string(result: Scan, match: re.Match[str]) -> int:
     """A string in the quotes of another language: one problem, and parsing continues as if the quotes were right."""
-    result.report(
-        Problem(
-            "bad-character",
-            "a string in the wrong kind of quotes",
-            Span(*match.span()),
-            help=(f'write strings in straight double quotes: "{match[0][1:-1]}"',),
-        )
-    )
+    advice = f'write strings in straight double quotes: "{match[0][1:-1]}"'
+    result.refuse("bad-character", "a string in the wrong kind of quotes", Span(*match.span()), advice)
     result.add(Token("STRING", match[0], match.start(), match.end(), match[0][1:-1]))
     return match.end()
 
@@ -328,14 +326,13 @@ def _report_bad_character(result: Scan, character: str, span: Span) -> None:
     elif unicodedata.category(character).startswith("M"):
         advice = "write the letter and its mark as one character, or put the key in quotes"
         headline = f"{describe_character(character)} is not allowed in a name"
-        result.report(Problem("bad-character", headline, span, help=(advice,)))
+        result.refuse("bad-character", headline, span, advice)
     elif character.isspace() and character not in "\r\f\v\x1c\x1d\x1e\x1f\x85":
         headline = f"{describe_character(character)} is not a space in a program"
-        result.report(Problem("bad-character", headline, span, help=("write an ordinary space",)))
+        result.refuse("bad-character", headline, span, "write an ordinary space")
     elif character.isprintable():
-        known = (ADVICE[character],) if character in ADVICE else ()
         shown = character * min(span.end - span.start, MAX_SHOWN)
-        result.report(Problem("bad-character", f"`{shown}` is not allowed here", span, help=known))
+        result.refuse("bad-character", f"`{shown}` is not allowed here", span, ADVICE.get(character, ""))
     elif unicodedata.category(character) != "Cc" and not is_hidden(character):
         result.report(hidden_problem(span, character))
 
@@ -416,9 +413,8 @@ def scan_schema_text(result: Scan, start: int) -> int:
     closing = END.search(text, start + 3)
     end, close = (closing.start(), closing.end()) if closing else (len(text), len(text))
     if closing is None:
-        result.report(
-            Problem("unclosed-text", "a text that is not closed", Span(start, start + 3), message='no closing `"""`')
-        )
+        span = Span(start, start + 3)
+        result.refuse("unclosed-text", "a text that is not closed", span, message='no closing `"""`')
     result.quoted.append(Span(start, close))
     result.add(Token("STRING", text[start:close], start, close, resolve_quotes(text[start + 3 : end])))
     return close
@@ -578,15 +574,9 @@ def _scan_tag(result: Scan, start: int) -> tuple[list[Token], int]:
     if tag[-1].type != "TAG_CLOSE":
         first_line = result.source.text.find("\n", start)
         end = min(position, first_line) if first_line >= 0 else position
-        result.report(
-            Problem(
-                "unclosed-tag",
-                "a tag that is not closed",
-                Span(start, end),
-                message="no closing `}`",
-                help=("close the tag with `}`, or double the brace to write it as text: `{{`",),
-            )
-        )
+        advice = "close the tag with `}`, or double the brace to write it as text: `{{`"
+        span = Span(start, end)
+        result.refuse("unclosed-tag", "a tag that is not closed", span, advice, message="no closing `}`")
         tag.append(Token("TAG_CLOSE", "}", position, position))
     return tag, position
 
@@ -661,14 +651,17 @@ def _check_blocks(result: Scan, lines: list[Line]) -> None:
             elif turns_block(fragment.tag):
                 block = open_blocks[-1] if open_blocks and _first_words(open_blocks[-1].tag)[0] == "IF" else None
                 if block is None or block.start in with_else:
-                    _report_stray_else(result, fragment, is_second=block is not None)
+                    what = "a second `{else}` of one `{if}`" if block else "an `{else}` without an open `{if}`"
+                    _report_stray(result, fragment, what, "remove it, or write the `{if ...}` before it")
                 else:
                     with_else.add(block.start)
             elif closes_block(fragment.tag):
                 if open_blocks:
                     open_blocks.pop()
                 else:
-                    _report_stray_end(result, fragment)
+                    advice = "remove it, or write the opening tag of its block before it"
+                    what = "an `{end}` without an open block"
+                    _report_stray(result, fragment, what, advice, message="no block is open here")
         line.fragments = [fragment for fragment in line.fragments if fragment.tag or fragment.text]
     for fragment in reversed(open_blocks):
         _report_unclosed_block(result, fragment)
@@ -677,51 +670,28 @@ def _check_blocks(result: Scan, lines: list[Line]) -> None:
         lines[-1].fragments.append(Fragment(at, at, tag=tag))
 
 
-def _report_stray_end(result: Scan, fragment: Fragment) -> None:
-    result.report(
-        Problem(
-            "stray-end",
-            "an `{end}` without an open block",
-            Span(fragment.start, fragment.end),
-            message="no block is open here",
-            help=("remove it, or write the opening tag of its block before it",),
-        )
-    )
-    fragment.tag = []
-    fragment.text = ""
-
-
-def _report_stray_else(result: Scan, fragment: Fragment, *, is_second: bool) -> None:
-    result.report(
-        Problem(
-            "stray-end",
-            "a second `{else}` of one `{if}`" if is_second else "an `{else}` without an open `{if}`",
-            Span(fragment.start, fragment.end),
-            help=("remove it, or write the `{if ...}` before it",),
-        )
-    )
+def _report_stray(result: Scan, fragment: Fragment, headline: str, advice: str, *, message: str = "") -> None:
+    result.refuse("stray-end", headline, Span(fragment.start, fragment.end), advice, message=message)
     fragment.tag = []
     fragment.text = ""
 
 
 def _report_unclosed_block(result: Scan, fragment: Fragment) -> None:
     word = next(token.text for token in fragment.tag[1:] if token.type != "NEWLINE")
-    result.report(
-        Problem(
-            "unclosed-block",
-            f"a `{word}` block without its `{{end}}`",
-            Span(fragment.start, fragment.end),
-            message="the text ends while this block is open",
-            help=("write `{end}` after the last line of the block",),
-        )
+    result.refuse(
+        "unclosed-block",
+        f"a `{word}` block without its `{{end}}`",
+        Span(fragment.start, fragment.end),
+        "write `{end}` after the last line of the block",
+        message="the text ends while this block is open",
     )
 
 
 def _report_stray_brace(result: Scan, start: int) -> None:
     brace = result.source.text[start]
     headline = "a `{` that does not open a tag" if brace == "{" else "a `}` that does not close a tag"
-    advice = (f"to write a brace as text, double it: `{brace}{brace}`",)
-    result.report(Problem("stray-brace", headline, Span(start, start + 1), help=advice))
+    advice = f"to write a brace as text, double it: `{brace}{brace}`"
+    result.refuse("stray-brace", headline, Span(start, start + 1), advice)
 
 
 def _report_unclosed_text(result: Scan, start: int, next_quotes: int | None) -> None:
@@ -729,13 +699,11 @@ def _report_unclosed_text(result: Scan, start: int, next_quotes: int | None) -> 
     if next_quotes is not None:
         line_start = result.source.text.rfind("\n", 0, next_quotes) + 1
         related = (Label(Span(line_start, next_quotes), "the next message begins here"),)
-    result.report(
-        Problem(
-            "unclosed-text",
-            "a text that is not closed",
-            Span(start, start + 3),
-            message='no closing `"""`',
-            help=('close it with `"""` on a line of its own',),
-            related=related,
-        )
+    result.refuse(
+        "unclosed-text",
+        "a text that is not closed",
+        Span(start, start + 3),
+        'close it with `"""` on a line of its own',
+        message='no closing `"""`',
+        related=related,
     )
