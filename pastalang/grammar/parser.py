@@ -531,9 +531,7 @@ def _close(layout: Layout, token: Token) -> None:
             return
         if layout.open[depth].token.type == "TAG_OPEN":
             break
-    layout.scan.report(
-        Problem("stray-bracket", f"a `{token.text}` without an opening bracket", token.span, help=("remove it",))
-    )
+    layout.scan.refuse("stray-bracket", f"a `{token.text}` without an opening bracket", token.span, "remove it")
 
 
 def _close_all(layout: Layout, depth: int, at: int) -> None:
@@ -561,14 +559,12 @@ def _report_never_closed(layout: Layout, noticed: Token | None) -> None:
         _report_unclosed(layout, layout.open[0], noticed)
         return
     opening, closing = layout.suspect
-    layout.scan.report(
-        Problem(
-            "unclosed-brace",
-            "a `{` that is not closed",
-            opening.span,
-            message="no closing `}`, going by the indentation",
-            related=(Label(closing.span, "this one is indented less than the line of the `{`"),),
-        )
+    layout.scan.refuse(
+        "unclosed-brace",
+        "a `{` that is not closed",
+        opening.span,
+        message="no closing `}`, going by the indentation",
+        related=(Label(closing.span, "this one is indented less than the line of the `{`"),),
     )
 
 
@@ -578,15 +574,8 @@ def _report_unclosed(layout: Layout, opened: Open, noticed: Token | None) -> Non
     mark, code = NAMES_OF_BRACKETS[opened.token.type]
     closing = CLOSING_TEXT[OPENING[opened.token.type]]
     related = (Label(noticed.span, f"`{closing}` is missing before this"),) if noticed is not None else ()
-    layout.scan.report(
-        Problem(
-            code,
-            f"a `{mark}` that is not closed",
-            opened.token.span,
-            message=f"no closing `{closing}`",
-            related=related,
-        )
-    )
+    headline, message = f"a `{mark}` that is not closed", f"no closing `{closing}`"
+    layout.scan.refuse(code, headline, opened.token.span, message=message, related=related)
 
 
 def _begins_declaration(raw: list[Token], index: int) -> bool:

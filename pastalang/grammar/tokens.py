@@ -97,6 +97,6 @@ class Problem:
 class SyntaxProblem(Exception):
     """Raised for a construct that the grammar allows and the language does not."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.headline)
-        self.problem = problem
+    def __init__(self, code: str, headline: str, span: Span, *help: str) -> None:
+        super().__init__(headline)
+        self.problem = Problem(code, headline, span, help=help)

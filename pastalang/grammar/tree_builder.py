@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pastalang.grammar import nodes
 from pastalang.grammar.messages import KINDS_OF_TAGS
-from pastalang.grammar.tokens import Problem, SyntaxProblem, Token
+from pastalang.grammar.tokens import SyntaxProblem, Token
 from pastalang.source import Span
 
 Parts = list[Any]
@@ -138,14 +138,8 @@ class TreeBuilder:
             key = nodes.NamedType(only.key, (), only.key.span)
             return nodes.MapType(key, only.type, _arguments(parts), _span(parts))
         if isinstance(parts[-1], Arguments):
-            raise SyntaxProblem(
-                Problem(
-                    "misplaced-limits",
-                    "an object takes no limits",
-                    parts[-1].span,
-                    help=("give limits to its fields; a map `{string: T}(max=5)` takes limits",),
-                )
-            )
+            advice = "give limits to its fields; a map `{string: T}(max=5)` takes limits"
+            raise SyntaxProblem("misplaced-limits", "an object takes no limits", parts[-1].span, advice)
         return nodes.ObjectType(members, _span(parts))
 
     def field(self, parts: Parts) -> nodes.FieldNode:
@@ -171,14 +165,9 @@ class TreeBuilder:
         members = _members(parts)
         for member in members:
             if not isinstance(member, nodes.FieldNode):
-                raise SyntaxProblem(
-                    Problem(
-                        "misplaced-member",
-                        "a sequential group holds fields and nothing else",
-                        member.span,
-                        help=("write the fields of the group out, one after the other",),
-                    )
-                )
+                headline = "a sequential group holds fields and nothing else"
+                advice = "write the fields of the group out, one after the other"
+                raise SyntaxProblem("misplaced-member", headline, member.span, advice)
         return nodes.SequentialGroup(tuple(m for m in members if isinstance(m, nodes.FieldNode)), _span(parts))
 
     def spread(self, parts: Parts) -> nodes.Spread:
@@ -243,7 +232,7 @@ class TreeBuilder:
     def schema_tag(self, parts: Parts) -> nodes.SchemaTag:
         if parts[1].text != "schema":
             headline = f"`{parts[1].text}` takes no arguments: `schema` is the only tag that does"
-            raise SyntaxProblem(Problem("unknown-tag", headline, parts[1].span, help=(KINDS_OF_TAGS,)))
+            raise SyntaxProblem("unknown-tag", headline, parts[1].span, KINDS_OF_TAGS)
         return nodes.SchemaTag(parts[2].items, _span(parts))
 
     def hole(self, parts: Parts) -> nodes.HoleNode:
@@ -348,7 +337,7 @@ def _once_each(clauses: Iterable[Clause]) -> dict[str, Any]:
     for clause in clauses:
         if clause.word in contents:
             word = clause.word if clause.word == "description" else f"`{clause.word}`"
-            raise SyntaxProblem(Problem("duplicate-clause", f"a field has at most one {word}", clause.span))
+            raise SyntaxProblem("duplicate-clause", f"a field has at most one {word}", clause.span)
         contents[clause.word] = clause.content
     return contents
 
