@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from itertools import islice, zip_longest
 from typing import Final, TypeAlias, assert_never
@@ -25,7 +25,6 @@ _NOWHERE: Final = Span(0, 0)
 _NAMES_OF_PLAIN_TYPES: Final = {type: name for name, type in t.PLAIN_TYPES.items()}
 _INSTRUCTION: Final = "Read the text and fill in the record."
 SHOW_SCHEMA: Final = "show_schema"  # the input of an extraction program that leaves the schema out
-_BOOLEAN: Final = nodes.NamedType(nodes.Name("boolean", _NOWHERE), (), _NOWHERE)
 _TEXT: Final = nodes.NamedType(nodes.Name("text", _NOWHERE), (), _NOWHERE)
 
 
@@ -91,9 +90,9 @@ class _Writer:
     def node(self, type: t.Type) -> nodes.TypeNode:
         match type:
             case t.Object(name=str(name)) if self.declare:
-                return nodes.NamedType(_name(self.declare_once(name, type)), (), _NOWHERE)
+                return _plain(self.declare_once(name, type))
             case _ if isinstance(type, _SHARED) and type in self.shared:
-                return nodes.NamedType(_name(self.declare_once(self.shared[type], type)), (), _NOWHERE)
+                return _plain(self.declare_once(self.shared[type], type))
             case _:
                 return self.written(type)
 
@@ -102,20 +101,20 @@ class _Writer:
             case t.Object():
                 return self.object(type)
             case t.Named(name=name):
-                return nodes.NamedType(_name(name), (), _NOWHERE)
+                return _plain(name)
             case t.Array(item=item):
-                limits = _counts(type.min_items, type.max_items)
-                unique = [_argument("unique", nodes.BooleanValue(True, _NOWHERE))] if type.unique else []
+                limits = _range(type.min_items or None, type.max_items)
+                unique = _given(unique=type.unique or None)
                 return nodes.ArrayType(self.node(item), (*limits, *unique, *_tokens(type.max_tokens)), _NOWHERE)
             case t.Tuple(items=()):
-                return nodes.ArrayType(_plain("any"), (*_counts(0, 0), *_tokens(type.max_tokens)), _NOWHERE)
+                return nodes.ArrayType(_plain("any"), (*_given(max=0), *_tokens(type.max_tokens)), _NOWHERE)
             case t.Tuple(items=(only,)):
-                return nodes.ArrayType(self.node(only), (*_counts(1, 1), *_tokens(type.max_tokens)), _NOWHERE)
+                return nodes.ArrayType(self.node(only), (*_range(1, 1), *_tokens(type.max_tokens)), _NOWHERE)
             case t.Tuple(items=items):
                 return nodes.TupleType(tuple(map(self.node, items)), _tokens(type.max_tokens), _NOWHERE)
             case t.Map(value=value):
                 key = _plain("string") if type.key_pattern is None else _regex_node(type.key_pattern, None)
-                limits = _counts(type.min_items, type.max_items)
+                limits = _range(type.min_items or None, type.max_items)
                 return nodes.MapType(key, self.node(value), (*limits, *_tokens(type.max_tokens)), _NOWHERE)
             case t.Union():
                 return nodes.UnionType(tuple(map(self.node, flat_arms(type))), _NOWHERE)
@@ -220,29 +219,28 @@ def _scalar_node(type: t.Type) -> nodes.TypeNode:
     match type:
         case t.String(auto=t.AutoPolicy(value=tags), max_tokens=maximum):
             policy = _argument(None, nodes.PathValue((_name(tags),), _NOWHERE))
-            return nodes.NamedType(_name("auto"), (policy, *_tokens(maximum, "max")), _NOWHERE)
+            return _plain("auto", policy, *_tokens(maximum, "max"))
         case t.String():
-            return nodes.NamedType(_name("string"), tuple(_string_arguments(type)), _NOWHERE)
+            return _plain("string", *_string_arguments(type))
         case t.Regex(pattern=pattern, max_tokens=maximum):
             return _regex_node(pattern, maximum)
         case t.Integer():
-            return nodes.NamedType(_name("integer"), tuple(_number_arguments(type)), _NOWHERE)
+            return _plain("integer", *_number_arguments(type))
         case t.Number():
-            return nodes.NamedType(_name("number"), tuple(_number_arguments(type)), _NOWHERE)
+            return _plain("number", *_number_arguments(type))
         case t.Null():
             return _plain_literal(None)
         case t.Literal(value=value):
             return _plain_literal(value)
         case t.Verbatim(source=source, max_tokens=maximum, at=at):
             path = _argument(None, nodes.PathValue(tuple(map(_name, source.split("."))), _NOWHERE))
-            unit = _argument("at", nodes.StringValue(at.value, _NOWHERE))
-            units = () if at is t.QuoteUnit.WORDS else (unit,)
-            return nodes.NamedType(_name("verbatim"), (path, *units, *_tokens(maximum, "max")), _NOWHERE)
+            units = _given(at=None if at is t.QuoteUnit.WORDS else at.value)
+            return _plain("verbatim", path, *units, *_tokens(maximum, "max"))
         case t.Schema(document=document, max_tokens=maximum):
             text = _argument(None, nodes.StringValue(document, _NOWHERE))
-            return nodes.NamedType(_name("schema"), (text, *_tokens(maximum, "max")), _NOWHERE)
+            return _plain("schema", text, *_tokens(maximum, "max"))
         case t.Anything(max_tokens=maximum):
-            return nodes.NamedType(_name("any"), _tokens(maximum, "max"), _NOWHERE)
+            return _plain("any", *_tokens(maximum, "max"))
         case t.Array() | t.Tuple() | t.Map() | t.Object() | t.Union() | t.Named():
             raise AssertionError("structures are written by _Writer")
         case _:
@@ -250,65 +248,37 @@ def _scalar_node(type: t.Type) -> nodes.TypeNode:
 
 
 def _string_arguments(type: t.String) -> Iterable[nodes.Argument]:
-    yield from _tokens(type.max_tokens, "max")
-    if type.min_chars or type.may_be_empty:
-        yield _argument("min_chars", _number(type.min_chars))
-    if type.max_chars is not None:
-        yield _argument("max_chars", _number(type.max_chars))
+    least = type.min_chars if type.min_chars or type.may_be_empty else None
+    yield from _given(max=type.max_tokens, min_chars=least, max_chars=type.max_chars)
     if type.pattern is not None:
         yield _argument("pattern", nodes.RegexValue(type.pattern, _NOWHERE))
-    if type.format is not None:
-        yield _argument("format", nodes.StringValue(type.format, _NOWHERE))
-    if type.stop:
-        texts = tuple(nodes.StringValue(text, _NOWHERE) for text in type.stop)
-        yield _argument("stop", texts[0] if len(texts) == 1 else nodes.ListValue(texts, _NOWHERE))
+    stop: JsonValue = list(type.stop) if len(type.stop) > 1 else next(iter(type.stop), None)
+    yield from _given(format=type.format, stop=stop)
 
 
-def _number_arguments(type: t.Integer | t.Number) -> Iterable[nodes.Argument]:
-    if type.minimum is not None and type.maximum is not None:
-        yield _argument(None, nodes.RangeValue(_number(type.minimum), _number(type.maximum), _NOWHERE))
-    elif type.minimum is not None:
-        yield _argument("min", _number(type.minimum))
-    elif type.maximum is not None:
-        yield _argument("max", _number(type.maximum))
-    for name, bound in (
-        ("above", type.exclusive_minimum),
-        ("below", type.exclusive_maximum),
-        ("multiple_of", type.multiple_of),
-    ):
-        if bound is not None:
-            yield _argument(name, _number(bound))
-    yield from _tokens(type.max_tokens)
+def _number_arguments(type: t.Integer | t.Number) -> tuple[nodes.Argument, ...]:
+    others = _given(above=type.exclusive_minimum, below=type.exclusive_maximum, multiple_of=type.multiple_of)
+    return (*_range(type.minimum, type.maximum), *others, *_tokens(type.max_tokens))
 
 
-def _counts(minimum: int, maximum: int | None) -> tuple[nodes.Argument, ...]:
-    if maximum is None:
-        return (_argument("min", _number(minimum)),) if minimum else ()
-    if not minimum:
-        return (_argument("max", _number(maximum)),)
-    return (_argument(None, nodes.RangeValue(_number(minimum), _number(maximum), _NOWHERE)),)
+def _range(low: int | Decimal | None, high: int | Decimal | None) -> tuple[nodes.Argument, ...]:
+    if low is None or high is None:
+        return _given(min=low, max=high)
+    return (_argument(None, nodes.RangeValue(_number(low), _number(high), _NOWHERE)),)
 
 
 def _tokens(maximum: int | None, name: str = "max_tokens") -> tuple[nodes.Argument, ...]:
-    return () if maximum is None else (_argument(name, _number(maximum)),)
+    return _given(**{name: maximum})
 
 
 def _sampling(sampling: t.Sampling) -> tuple[nodes.Argument, ...]:
-    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
-    given = [(name, getattr(sampling, name)) for name in names]
-    numbers = tuple(
-        _argument(name, _number(value if isinstance(value, int) else Decimal(repr(value))))
-        for name, value in given
-        if value is not None
-    )
-    words = ((name, value) for name in ("on_truncated", "drafts") if (value := getattr(sampling, name)) is not None)
-    return (
-        *numbers,
-        *(
-            _argument(name, _number(value) if isinstance(value, int) else nodes.StringValue(value, _NOWHERE))
-            for name, value in words
-        ),
-    )
+    given = asdict(sampling)
+    return _given(**{name: Decimal(repr(one)) if isinstance(one, float) else one for name, one in given.items()})
+
+
+def _given(**values: JsonValue) -> tuple[nodes.Argument, ...]:
+    """The arguments that are not None."""
+    return tuple(_argument(name, value_node(value)) for name, value in values.items() if value is not None)
 
 
 # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -323,8 +293,8 @@ def _key(key: str) -> nodes.Name | nodes.StringValue:
     return _name(key) if plain else nodes.StringValue(key, _NOWHERE)
 
 
-def _plain(name: str) -> nodes.NamedType:
-    return nodes.NamedType(_name(name), (), _NOWHERE)
+def _plain(name: str, *arguments: nodes.Argument) -> nodes.NamedType:
+    return nodes.NamedType(_name(name), arguments, _NOWHERE)
 
 
 def _plain_literal(value: t.Scalar) -> nodes.LiteralType:
@@ -361,17 +331,14 @@ def _template(
     is_instructed: bool,
 ) -> nodes.TemplateDeclaration:
     """A template that reads a text. With `is_instructed` it has the inputs of `extract`; see `program_source`."""
-    inputs = [_text_input("text", None)]
+    inputs = [_input("text", _TEXT)]
     reads: tuple[nodes.Piece, ...] = (_reference("text"),)
     instruction: tuple[nodes.Piece, ...] = (nodes.TextPiece(f"{_INSTRUCTION}\n\n", _NOWHERE), _reference("schema"))
     if is_instructed:
-        texts = nodes.ArrayType(_TEXT, (), _NOWHERE)
-        inputs.append(_text_input("instructions", _INSTRUCTION))
-        inputs.append(nodes.InputNode(_name("context"), False, texts, nodes.ListValue((), _NOWHERE), _NOWHERE))
+        inputs.append(_input("instructions", _TEXT, _INSTRUCTION))
+        inputs.append(_input("context", nodes.ArrayType(_TEXT, (), _NOWHERE), []))
+        inputs.append(_input(SHOW_SCHEMA, _plain("boolean"), True))
         reads = (_context(), *reads)
-        inputs.append(
-            nodes.InputNode(_name(SHOW_SCHEMA), False, _BOOLEAN, nodes.BooleanValue(True, _NOWHERE), _NOWHERE)
-        )
         schema = (nodes.TextPiece("\n\n", _NOWHERE), _reference("schema"))
         shown = nodes.PathValue((_name(SHOW_SCHEMA),), _NOWHERE)
         instruction = (_reference("instructions"), nodes.IfNode(shown, False, None, schema, None, _NOWHERE))
@@ -408,9 +375,8 @@ def _context() -> nodes.IfNode:
     return nodes.IfNode(context, False, None, body, None, _NOWHERE)
 
 
-def _text_input(name: str, default: str | None) -> nodes.InputNode:
-    value = None if default is None else nodes.StringValue(default, _NOWHERE)
-    return nodes.InputNode(_name(name), False, _TEXT, value, _NOWHERE)
+def _input(name: str, type: nodes.TypeNode, default: JsonValue = None) -> nodes.InputNode:
+    return nodes.InputNode(_name(name), False, type, None if default is None else value_node(default), _NOWHERE)
 
 
 def _reference(name: str) -> nodes.Reference:
