@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 import pastalang
+from benchmarks.prompt_tokens import Trial, gain, right, share
 from benchmarks.trees import best_tree, replay
 from pastalang import Engine, Mode, build_plan
 from pastalang.runtime.models.probe_tokens import Accuracy, Kind
@@ -161,3 +162,15 @@ def test_the_tree_of_the_paper_gives_as_many_tokens_as_it_is_chosen_for() -> Non
         assert tokens / passes == pytest.approx(tree.rate, rel=0.01)
         rates.append(tree.rate)
     assert rates == sorted(rates) and rates[0] > 1.3
+
+
+@pytest.mark.parametrize(("ensemble", "is_hard"), [(1, True), (2, True), (2, False)])
+def test_each_way_of_teaching_prompt_tokens_is_better_than_none(ensemble: int, is_hard: bool) -> None:
+    _, row = replayed(TEXT, toy_model(vocabulary=VOCABULARY, layers=1))
+    trial = Trial(toy_model(vocabulary=VOCABULARY, layers=1).float(), [row, row], length=8, distances=2)
+    before, after = (
+        right(trial.ranks(trial.train(ensemble=ensemble, is_hard=is_hard, steps=steps, size=1, hosts=99), 99), 0, 5)
+        for steps in (0, 60)
+    )
+    assert share(after) > share(before) + 0.1
+    assert gain(before, before) == (0, 0, 0) < gain(after, before)
