@@ -124,10 +124,8 @@ def characters(node: Node) -> tuple[Ranges, ...]:
     match node:
         case Chars(ranges):
             return (ranges,)
-        case Sequence(items):
-            return tuple(ranges for item in items for ranges in characters(item))
-        case Choice(arms):
-            return tuple(ranges for arm in arms for ranges in characters(arm))
+        case Sequence(parts) | Choice(parts):
+            return tuple(ranges for part in parts for ranges in characters(part))
         case Repetition(item):
             return characters(item)
 
@@ -136,10 +134,8 @@ def count_states(node: Node) -> int:
     match node:
         case Chars():
             return 1
-        case Sequence(items):
-            return sum(map(count_states, items))
-        case Choice(arms):
-            return sum(map(count_states, arms))
+        case Sequence(parts) | Choice(parts):
+            return sum(map(count_states, parts))
         case Repetition(item, minimum, maximum):
             return count_states(item) * max(1, minimum, maximum or 0)
 
@@ -463,6 +459,7 @@ class _Parser:
     def atom(self) -> Node:
         start = self.at
         character = self.take()
+        escaped = f"write `\\{character}` for the character itself"
         match character:
             case "(":
                 return self.group(start)
@@ -475,17 +472,9 @@ class _Parser:
             case "^" | "$":
                 _refuse(f"`{character}` inside a pattern", start, help="a pattern always matches the whole value")
             case "*" | "+" | "?" | "{":
-                _refuse(
-                    f"nothing to repeat before `{character}`",
-                    start,
-                    help=f"write `\\{character}` for the character itself",
-                )
+                _refuse(f"nothing to repeat before `{character}`", start, help=escaped)
             case "]" | "}":
-                _refuse(
-                    f"this `{character}` has no opening bracket",
-                    start,
-                    help=f"write `\\{character}` for the character itself",
-                )
+                _refuse(f"this `{character}` has no opening bracket", start, help=escaped)
             case _:
                 return Chars(((ord(character), ord(character)),))
 

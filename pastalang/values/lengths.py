@@ -68,11 +68,16 @@ def _row(count: int, each: int) -> int:
 
 
 def _min_number_length(type: t.Integer | t.Number) -> int:
-    low = type.minimum if type.minimum is not None else type.exclusive_minimum
-    high = type.maximum if type.maximum is not None else type.exclusive_maximum
+    low, high = _ends(type)
     if low is not None and low >= 1:
         return len(str(int(low)))
     return 1 + len(str(int(-high))) if high is not None and high <= -1 else 1
+
+
+def _ends(type: t.Integer | t.Number) -> tuple[int | Decimal | None, int | Decimal | None]:
+    """The lowest and the highest number, be they included or not."""
+    low = type.minimum if type.minimum is not None else type.exclusive_minimum
+    return low, type.maximum if type.maximum is not None else type.exclusive_maximum
 
 
 # The longest character of a JSON string is an escaped pair of surrogates, `\ud83d\ude00`.
@@ -99,16 +104,17 @@ def max_length(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: 
         case t.Literal(value=value):
             return literal_bytes(value, quoted=quoted)
         case t.Array(item=item, max_items=maximum):
-            return None if maximum is None else _repeated(max_length(item, types), maximum)
+            longest = max_length(item, types)
+            return None if maximum is None or longest is None else _row(maximum, longest)
         case t.Tuple(items=items):
             return _bracketed([max_length(item, types) for item in items])
         case t.Object(fields=fields):
             keys = [len(json.dumps(field.key, ensure_ascii=False).encode()) + 2 for field in fields]
             values = [max_length(field.type, types) for field in fields]
-            return _bracketed([_sum([key, value]) for key, value in zip(keys, values, strict=True)])
+            return _bracketed([None if value is None else key + value for key, value in zip(keys, values, strict=True)])
         case t.Union(arms=arms):
             lengths = [max_length(arm, types, quoted=quoted) for arm in arms]
-            return None if None in lengths else max((length for length in lengths if length is not None), default=0)
+            return _together(lengths, lambda known: max(known, default=0))
         case t.Verbatim() | t.Map() | t.Named() | t.Schema() | t.Anything():
             return None
         case _:
@@ -185,7 +191,7 @@ def first_characters(
         case t.Uuid():
             return frozenset('"') if quoted else frozenset("0123456789abcdef")
         case t.Integer() | t.Number():
-            low = type.minimum if type.minimum is not None else type.exclusive_minimum
+            low, _ = _ends(type)
             return frozenset("0123456789" if low is not None and low >= 0 else "-0123456789")
         case t.Boolean():
             return frozenset("tf")
@@ -275,7 +281,7 @@ def longest_string(type: t.String) -> int | None:
     longest = None if type.max_chars is None else type.max_chars * _UTF8_CHARACTER_BYTES + _QUOTES
     is_plain = type.pattern is not None and patterns.is_spelled_plainly(type.pattern)
     matching = _max_pattern_length(type.pattern, quoted=True) if type.pattern is not None and is_plain else None
-    return min((one for one in (longest, matching) if one is not None), default=None)
+    return _least(longest, matching)
 
 
 def _usual_number_tokens(type: t.Integer | t.Number) -> int:
@@ -297,11 +303,10 @@ _DIGITS_BEYOND_BOUNDS: Final = 4
 def _max_string_length(type: t.String, *, quoted: bool) -> int | None:
     matching = (type.pattern, None if type.format is None else FORMATS[type.format].pattern)
     widths = (patterns.width(pattern) for pattern in matching if pattern is not None)
-    characters = (type.max_chars, *(width[1] for width in widths if width is not None))
-    maximum = min((one for one in characters if one is not None), default=None)
+    maximum = _least(type.max_chars, *(width[1] for width in widths if width is not None))
     found = None if maximum is None else _quoted_bytes(maximum, quoted=quoted)
     plain = None if type.pattern is None else _max_pattern_length(type.pattern, quoted=quoted)
-    return min((one for one in (found, plain) if one is not None), default=None)
+    return _least(found, plain)
 
 
 def _max_pattern_length(pattern: str, *, quoted: bool) -> int | None:
@@ -318,8 +323,7 @@ def _quoted_bytes(characters: int, *, quoted: bool) -> int:
 
 
 def _max_integer_length(type: t.Integer) -> int | None:
-    low = type.minimum if type.minimum is not None else type.exclusive_minimum
-    high = type.maximum if type.maximum is not None else type.exclusive_maximum
+    low, high = _ends(type)
     if low is None or high is None:
         return None
     return max(len(str(low)), len(str(high)))
@@ -327,8 +331,7 @@ def _max_integer_length(type: t.Integer) -> int | None:
 
 def _max_number_length(type: t.Number) -> int | None:
     """Bounded only if a step limits the digits after the decimal point."""
-    low = type.minimum if type.minimum is not None else type.exclusive_minimum
-    high = type.maximum if type.maximum is not None else type.exclusive_maximum
+    low, high = _ends(type)
     if low is None or high is None or type.multiple_of is None:
         return None
     exponent = type.multiple_of.normalize().as_tuple().exponent
@@ -338,17 +341,17 @@ def _max_number_length(type: t.Number) -> int | None:
 
 
 def _bracketed(parts: list[int | None]) -> int | None:
-    inside = _sum(parts)
-    return None if inside is None else inside + 2 + 2 * max(len(parts) - 1, 0)
+    inside = _together(parts, sum)
+    return None if inside is None else inside + _row(len(parts), 0)
 
 
-def _repeated(item: int | None, times: int) -> int | None:
-    return None if item is None else item * times + 2 + 2 * max(times - 1, 0)
-
-
-def _sum(parts: list[int | None]) -> int | None:
+def _together(parts: list[int | None], count: Callable[[list[int]], int]) -> int | None:
     known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
+    return count(known) if len(known) == len(parts) else None
+
+
+def _least(*bounds: int | None) -> int | None:
+    return min((one for one in bounds if one is not None), default=None)
 
 
 def _join(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
@@ -421,19 +424,13 @@ def count_values(type: t.Type) -> int | None:
         case t.Number(minimum=low, maximum=high) if low is not None and low == high:
             return 1
         case t.Union(arms=arms):
-            return _together(arms, sum)
+            return _together(list(map(count_values, arms)), sum)
         case t.Object(fields=fields):
-            return _together([field.type for field in fields], math.prod)
+            return _together([count_values(field.type) for field in fields], math.prod)
         case t.Tuple(items=items):
-            return _together(items, math.prod)
+            return _together(list(map(count_values, items)), math.prod)
         case _:
             return None
-
-
-def _together(parts: Iterable[t.Type], count: Callable[[list[int]], int]) -> int | None:
-    counts = [count_values(part) for part in parts]
-    known = [one for one in counts if one is not None]
-    return count(known) if len(known) == len(counts) else None
 
 
 def _count_texts(pattern: str, least: int = 0, most: int | None = None) -> int | None:

@@ -367,12 +367,8 @@ class _Conversion(Conversion):
         document = _opaque_document(schema, self.document, is_root=pointer == "#")
         self.note(pointer, "is enforced as one hole, so its parts are not decoded in parallel")
         for checked in split_text(document).checked:
-            self.note(checked if _is_in_definition(checked) else pointer + checked[1:], "is checked after decoding")
+            self.note(checked if _is_definition(checked) else pointer + checked[1:], "is checked after decoding")
         return t.Schema(document)
-
-
-def _is_in_definition(pointer: str) -> bool:
-    return pointer.startswith(("#/$defs/", "#/definitions/"))
 
 
 def _listed(schema: Keywords, keyword: str) -> list[JsonValue]:
@@ -524,13 +520,14 @@ def _format(name: JsonValue) -> str | None:
     return str(name) if name in STANDARD_FORMATS else None
 
 
-def _bounds(schema: Keywords) -> tuple[Decimal | None, Decimal | None, Decimal | None, Decimal | None, Decimal | None]:
-    low, high = _number(schema, "minimum"), _number(schema, "maximum")
-    above, below = _number(schema, "exclusiveMinimum"), _number(schema, "exclusiveMaximum")
-    step = _number(schema, "multipleOf")
-    if step is not None and step <= 0:
+_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
+
+def _bounds(schema: Keywords) -> list[Decimal | None]:
+    bounds = [_number(schema, name) for name in (*_BOUNDS, "multipleOf")]
+    if (step := bounds[-1]) is not None and step <= 0:
         raise SchemaRefused("multipleOf", "must be above 0")
-    return low, high, above, below, step
+    return bounds
 
 
 def _number(schema: Keywords, keyword: str) -> Decimal | None:
@@ -588,8 +585,9 @@ def _definitions(text: str, document: Mapping[str, JsonValue]) -> dict[str, Json
     return {word: {name: part for (other, name), part in found.items() if other == word} for word in words}
 
 
-def _is_definition(reference: str) -> bool:
-    return reference.startswith(("#/$defs/", "#/definitions/"))
+def _is_definition(pointer: str) -> bool:
+    """Whether it is that of a definition, or of a part of one."""
+    return pointer.startswith(("#/$defs/", "#/definitions/"))
 
 
 def _repeats_definitions(type: t.Type, types: Mapping[str, t.Type], document: JsonValue) -> bool:
