@@ -113,8 +113,8 @@ MUTANTS = (
     ),
     Mutant(
         "passes: a chunk has room for a token more",
-        "if self._run.chunk is not None and len(clock.fed) >= self._run.chunk:",
-        "if self._run.chunk is not None and len(clock.fed) > self._run.chunk:",
+        "min(self.left, self.kept + chunk - self.fed_in_pass)",
+        "min(self.left, self.kept + chunk + 1 - self.fed_in_pass)",
         ("properties/test_passes.py",),
     ),
     Mutant(
@@ -275,8 +275,8 @@ MUTANTS = (
     ),
     Mutant(
         "values: a key that a type does not have is read",
-        "return {key: item for key, (item, _) in fitted.items()}, missing + unknown + _below(",
-        "return {key: item for key, (item, _) in fitted.items()}, missing + _below(",
+        "return _together(fitted, missing + unknown)",
+        "return _together(fitted, missing)",
         ("values/test_read.py",),
     ),
     Mutant(
