@@ -31,6 +31,7 @@ from recipes.smollm2.groups import Group, group_loss, group_of
 from recipes.smollm2.lessons import WRITTEN, DrawGroup
 from recipes.smollm2.lora import adapt, adapter_of, fresh_adapter, widened
 from recipes.smollm2.stream import Stream, lines_loss
+from recipes.smollm2.written import read_written
 
 RUNS: Final = "runs.json"  # beside an adapter: what made it, the runs that it goes on from among them
 
@@ -79,6 +80,7 @@ def make_adapter(
 
     With `start`, it goes on from the adapter in that folder, with a fresh optimiser, instead of a fresh one.
     """
+    read_written(sizes.written_files)  # refuses names of files that are not there
     begun = None if start is None else read_adapter(start)
     prepare_folder(out, overwrite=overwrite)
     log = RunLog(out / "training", report)

@@ -174,6 +174,9 @@ def test_a_run_that_is_resumed_equals_an_unbroken_one_and_is_gone_on_with(
     merge_adapter(small_model(), tmp_path / "more")
     with pytest.raises(BadData, match="holds a finished run"):
         make_adapter(base, titles, tmp_path / "more", TINY, report=str, **options)
+    with pytest.raises(BadData, match="no written documents called `nowhere`"):
+        make_adapter(base, titles, tmp_path / "none", replace(TINY, written_files="nowhere"), report=str, **options)
+    assert not (tmp_path / "none").exists()
 
 
 def test_keys_are_spelled_as_programs_spell_them_and_stay_apart() -> None:
