@@ -12,7 +12,7 @@ hallucination    the document states no value, and one was found
 precision        correct and correct null, of all but missing
 recall           correct and correct null, of all but hallucination
 
-How far a judge can be trusted, the right answers show, and those of the next document of the same category:
+How far a judge can be trusted, the right answers show, and those of the next document, sorted by category:
 
 python -m benchmarks.hpd.judged --oa-mine FILE --judge MODEL --documents 20
 """
