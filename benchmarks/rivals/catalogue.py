@@ -51,7 +51,8 @@ ENTRIES: Final = {
     entry.key: entry
     for entry in (
         Entry(STRICT, "PastaLang", "ours:Ours", (*_ALL, "B"), sizes=(4, 8), is_ours=True),
-        Entry(DRAFTS, "PastaLang, `drafts=8`", "ours:Ours", ("A", "A=", "C", "D", "E"), {"drafts": 8}, is_ours=True),
+        Entry(DRAFTS, 'PastaLang, `drafts="auto"`', "ours:Ours", ("A", "A=", "C", "D", "E"), {"drafts": "auto"},
+              is_ours=True),
         Entry(HALF, "PastaLang, bfloat16", "ours:Ours", ("A", "C", "D"), {"dtype": "bfloat16"}, is_ours=True),
         Entry(INT8, "PastaLang, int8", "ours:Ours", ("A", "C", "D", "B"), {"dtype": "int8"}, sizes=(4, 8),
               is_ours=True),
@@ -63,6 +64,7 @@ ENTRIES: Final = {
         Entry("guidance", "guidance", "on_transformers:Guidance", ("A", "C", "E")),
         Entry("xgrammar", "xgrammar, as a logits processor", "on_transformers:XGrammar", ("A", "A=", "C", "B", "E"),
               sizes=(8,)),
+        Entry("guidance-half", "guidance, bfloat16", "on_transformers:Guidance", ("A",), {"dtype": "bfloat16"}),
         Entry("generate", "`generate`, no schema", "on_transformers:Generate", ("A", "A=", "C", "D")),
         Entry("batched", "`generate` in batches, no schema", "on_transformers:Generate", ("B",), sizes=(8, 16)),
         Entry("lookup", "`generate` with prompt look-up, no schema", "on_transformers:Generate", ("A", "C"),

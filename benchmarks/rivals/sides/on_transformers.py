@@ -18,8 +18,10 @@ class _Loaded(InProcess):
         torch.set_num_threads(setup.threads)
         logging.set_verbosity_error()
         self.setup = setup
+        self.options = {name: value for name, value in setup.options.items() if name != "dtype"}
+        dtype = getattr(torch, setup.options.get("dtype", "float32"))
         self.tokenizer: Any = AutoTokenizer.from_pretrained(setup.weights, padding_side="left")
-        self.model: Any = AutoModelForCausalLM.from_pretrained(setup.weights, dtype=torch.float32).eval()
+        self.model: Any = AutoModelForCausalLM.from_pretrained(setup.weights, dtype=dtype).eval()
         self.end = self.tokenizer.eos_token_id
         if self.tokenizer.pad_token_id is None:
             self.tokenizer.pad_token_id = self.end
@@ -62,7 +64,7 @@ class Generate(_Loaded):
             length = max(lengths[len(found) : len(found) + len(group)])
             found += self.generate(
                 [self.prompt(one) for one in group], max_new_tokens=length, min_new_tokens=length,
-                **self.setup.options,
+                **self.options,
             )  # fmt: skip
         return found
 
