@@ -110,8 +110,9 @@ class _Checker:
                 report_unenforced_recursion(key, table.types, declared.node.name.span, report)
 
     def _check_impossible_types(self, table: TypeTable) -> None:
+        reported = alternatives_of_themselves(table.types)
         for key in types_without_values(table.types):
-            if key not in table.recursive:
+            if key not in table.recursive or key in reported:
                 continue
             node = self.declared[key].node
             self.report.for_source(self.declared[key].module.source).add(

@@ -69,7 +69,7 @@ class Transport:
             return f"is {self.url}/v1 the address of a server of models?"
         if problem.status in _CLOSED:
             wrong = "is the key right? " if "Authorization" in self._headers else ""
-            return f"{wrong}a key is given by PASTALANG_API_KEY, `--api-key` or `api_key=`"
+            return f"{wrong}a key is given by PASTALANG_API_KEY, `--api-key` or `connect(..., api_key=...)`"
         return "has the server been started, and is this its address?"
 
     async def post(self, path: str, body: Mapping[str, Any], *, end: float | None = None) -> Any:
