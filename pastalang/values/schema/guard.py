@@ -14,7 +14,7 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json import JsonValue, pointer_step, write_json
 from pastalang.values.patterns import whole_pattern
-from pastalang.values.schema.keywords import HOLDS_DATA, NAMED, is_constraint, is_unknown
+from pastalang.values.schema.keywords import FAMILIES, HOLDS_DATA, NAMED, is_constraint, is_unknown
 
 OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # marks an embedded document with references of its own
 
@@ -281,7 +281,8 @@ def is_count(value: JsonValue) -> bool:
 
 
 def _are_types(value: JsonValue) -> bool:
-    return isinstance(value, str) or _are_texts(value)
+    names: list[JsonValue] = value if isinstance(value, list) else [value]
+    return _are_texts(names) and all(name in FAMILIES for name in names)
 
 
 def _are_texts(value: JsonValue) -> bool:
@@ -312,7 +313,7 @@ _TEXT: Final[_Check] = (_is_text, "a string")
 
 _SHAPES: Final[Mapping[str, _Check]] = MappingProxyType(
     {
-        "type": (_are_types, "the name of a type, or a list of different names"),
+        "type": (_are_types, f"one of {', '.join(FAMILIES)}, or a list of different ones"),
         "required": (_are_texts, "a list of different keys"),
         "enum": (lambda value: isinstance(value, list), "a list of values"),
         "items": (lambda value: _is_schema(value) or _are_schemas(value), "a schema"),
