@@ -43,7 +43,7 @@ def test_a_document_that_can_be_enforced_has_no_problem(document: JsonValue) -> 
         ({"anyOf": [{"format": "idn-email"}]}, "#/anyOf/0/format: the format idn-email cannot be enforced"),
         ({"formatMinimum": "2024"}, "#/formatMinimum: is not a keyword of JSON Schema; use `pattern`"),
         ({"items": {"minimun": 1}}, "#/items/minimun: is not a keyword; did you mean `minimum`?"),
-        ({"items": {"minLength": -1}}, "#/items/minLength: must be a whole number that is not negative"),
+        ({"items": {"minLength": -1}}, "#/items/minLength: must be a whole number that is not negative, not -1"),
         ({"pattern": "(?!a)"}, "#/pattern: the pattern `(?!a)` cannot be enforced while decoding: look-around"),
     ],
 )  # fmt: skip

@@ -236,9 +236,12 @@ def _pattern_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
         try:
             whole_pattern(pattern)
         except RegexError as problem:
-            shown = pattern if len(pattern) <= limits.MAX_NAME_CHARS else pattern[: limits.MAX_NAME_CHARS] + "…"
-            return keyword, f"the pattern `{shown}` cannot be enforced while decoding: {problem.message}"
+            return keyword, f"the pattern `{_shown(pattern)}` cannot be enforced while decoding: {problem.message}"
     return None
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= limits.MAX_NAME_CHARS else text[: limits.MAX_NAME_CHARS] + "…"
 
 
 def _shape_problem(schema: Mapping[str, JsonValue]) -> tuple[str, str] | None:
@@ -246,7 +249,7 @@ def _shape_problem(schema: Mapping[str, JsonValue]) -> tuple[str, str] | None:
     for keyword, value in schema.items():
         expected = _SHAPES.get(keyword)
         if expected is not None and not expected[0](value):
-            return keyword, f"must be {expected[1]}"
+            return keyword, f"must be {expected[1]}, not {_shown(write_json(value))}"
     return None
 
 
