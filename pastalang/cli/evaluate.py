@@ -279,8 +279,12 @@ def _as_text(report: dict[str, Any]) -> str:
             ("speed", f"{report['documents_per_second']:.2f} documents per second, {report['batch']} at a time"),
             ("model", f"{report['model']}, mode {report['mode']}"),
         ]
-    lines += [(f"  {name}", f"F1 {counts['f1']:.2f}") for name, counts in report["fields"].items()]
+    lines += [(f"  {name}", _score_of_field(counts)) for name, counts in report["fields"].items()]
     return named_lines(lines)
+
+
+def _score_of_field(counts: dict[str, Any]) -> str:
+    return "absent everywhere, and never filled" if counts["says_nothing"] else f"F1 {counts['f1']:.2f}"
 
 
 def _as_data(report: Report, fields: Mapping[str, Counts]) -> dict[str, Any]:
@@ -295,6 +299,7 @@ def _counted(counts: Counts) -> dict[str, Any]:
         "precision": counts.precision,
         "recall": counts.recall,
         "f1": counts.f1,
+        "says_nothing": counts.says_nothing,
         "hallucination_rate": counts.hallucination_rate,
     }
 

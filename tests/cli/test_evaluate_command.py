@@ -75,6 +75,7 @@ def test_an_object_in_place_of_null_counts_as_hallucinated(tmp_path: Path) -> No
     right = write_rows(tmp_path / "right.jsonl", [{"value": {"price": None}}])
     given = write_rows(tmp_path / "found.jsonl", [{"value": {"price": {"amount": 5}}}])
     assert json.loads(run(right, given, "--json").stdout)["strict"]["hallucination_rate"] == 100.0
+    assert "price          absent everywhere, and never filled" in run(right, right).stdout
 
 
 @pytest.mark.parametrize(
