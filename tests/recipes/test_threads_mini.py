@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -18,8 +19,9 @@ from pastalang.training.answer import read_thread_text
 from pastalang.training.data import read_checked
 from recipes.threads_mini.answers import Policy, answer_as
 from recipes.threads_mini.ceiling import Cost, Replay
+from recipes.threads_mini.lengths import announced
 from recipes.threads_mini.model import make_tokenizer
-from recipes.threads_mini.recipe import Sizes, make_models, write_exams
+from recipes.threads_mini.recipe import Sizes, counter_of, make_models, write_exams
 from recipes.threads_mini.ships import (
     HELD_OUT_COUNTS,
     TRAINED_COUNTS,
@@ -54,6 +56,20 @@ def test_every_policy_writes_the_same_right_answer(seed: int, is_varied: bool) -
     assert all(right == whole for right, whole in score(table, texts.pop()).values())
     assert read_table(table.text) == table
     assert all(is_held_out(ship.name) for ship in table.ships)
+
+
+@settings(max_examples=5, deadline=None)
+@given(SEEDS)
+def test_lengths_are_announced_anew(seed: int) -> None:
+    """In tens, the answer stays as it was; whatever is announced, its text does, too."""
+    count = counter_of(make_tokenizer())
+    value = answer_as(Policy.PASTA, *table_of(seed), count)
+    assert announced(value, "tens", count) == value
+    exact = announced(value, "exact", count)
+    told, room = ([int(one) for one in re.findall(r'tokens="(\d+)"', text)] for text in (exact, value))
+    assert all(0 <= more - length < 10 for length, more in zip(told, room, strict=True))
+    plain = {read_thread_text(text, AutoPolicy.PASTA).plain for text in (value, exact, announced(value, "40", count))}
+    assert len(plain) == 1
 
 
 @settings(max_examples=25, deadline=None)
