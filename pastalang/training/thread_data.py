@@ -196,8 +196,16 @@ def topic_of(body: str) -> str:
 
 def promise(topic: str, body: str, count: CountTokens) -> str:
     """The tag with its thread. The announced length has room for the thread's own tags, rounded up to ten."""
-    room = -(-(count(body) + count("<async>") + count("</async>")) // _ROUNDED) * _ROUNDED
-    return f'<promise topic="{topic}" tokens="{room}"/><async>{body}</async>'
+    return f'<promise topic="{topic}" tokens="{in_tens(length_of(body, count))}"/><async>{body}</async>'
+
+
+def length_of(body: str, count: CountTokens) -> int:
+    """The tokens of a thread, with its own tags."""
+    return count(body) + count("<async>") + count("</async>")
+
+
+def in_tens(length: int) -> int:
+    return -(-length // _ROUNDED) * _ROUNDED
 
 
 def _wait_in(between: str) -> str:

@@ -10,15 +10,13 @@ mixed    each table as pasta, as blind or as linear: writers who do not agree, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import TypeAlias
 
+from pastalang.training.thread_data import CountTokens, promise
 from recipes.threads_mini.ships import Table, berth_of, details, in_brief, last_line, ship_of
-
-CountTokens: TypeAlias = Callable[[str], int]
 
 
 class Policy(StrEnum):
@@ -72,9 +70,3 @@ def _promised(policy: Policy, table: Table, sentences: Sequence[_Sentence], coun
         wait = "<sync/>" if policy is Policy.PASTA and table.waits(number) else ""
         text += one.ship + wait + promise(str(table.first + number), one.berth + one.details, count) + "\n"
     return text
-
-
-def promise(topic: str, text: str, count: CountTokens) -> str:
-    """The tag and its thread. The announced length has room for the thread's own tags, rounded up to ten."""
-    room = -(-(count(text) + 2) // 10) * 10
-    return f'<promise topic="{topic}" tokens="{room}"/><async>{text}</async>'

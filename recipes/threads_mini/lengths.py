@@ -12,25 +12,26 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from pastalang.errors import PastaError
 from pastalang.runtime.models.loading import load_tokenizer
+from pastalang.training.data import read_rows
+from pastalang.training.errors import BadRow
+from pastalang.training.thread_data import CountTokens, in_tens, length_of
 from recipes.threads_mini.recipe import counter_of
 
 _THREAD: Final = re.compile(r'tokens="[0-9]+"/><async>(.*?)</async>', re.DOTALL)
 
 
-def announced(value: str, how: str, count: Callable[[str], int]) -> str:
+def announced(value: str, how: str, count: CountTokens) -> str:
     """The answer with the lengths announced anew: `exact`, in `tens`, or a number."""
 
     def again(found: re.Match[str]) -> str:
-        body = found[1]
-        exact = sum(map(count, (body, "<async>", "</async>")))
-        length = exact if how == "exact" else -(-exact // 10) * 10 if how == "tens" else int(how)
-        return f'tokens="{length}"/><async>{body}</async>'
+        exact = length_of(found[1], count)
+        length = exact if how == "exact" else in_tens(exact) if how == "tens" else int(how)
+        return f'tokens="{length}"/><async>{found[1]}</async>'
 
     return _THREAD.sub(again, value)
 
@@ -42,16 +43,23 @@ def main() -> int:
     parser.add_argument("--announce", required=True, help="exact, tens, or a number of tokens for every thread")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    if given.announce not in ("exact", "tens") and not given.announce.isdecimal():
-        parser.error(f"--announce takes exact, tens or a number, not {given.announce}")
+    if given.announce not in ("exact", "tens") and not re.fullmatch("[1-9][0-9]{0,5}", given.announce):
+        parser.error(f"--announce takes exact, tens, or a number of tokens, not {given.announce}")
     try:
-        count = counter_of(load_tokenizer(given.model))
-        rows = [json.loads(line) for line in given.data.read_text(encoding="utf-8").splitlines()]
-    except (PastaError, OSError, ValueError) as problem:
+        count, lines = counter_of(load_tokenizer(given.model)), list[str]()
+        for origin, row in read_rows(given.data):
+            value = row.get("value")
+            if not isinstance(value, str):
+                raise BadRow(f"{origin}: the key `value` has to hold a text")
+            again = {**row, "value": announced(value, given.announce, count)}
+            lines.append(json.dumps(again, ensure_ascii=False) + "\n")
+        given.out.write_text("".join(lines), encoding="utf-8")
+    except PastaError as problem:
         print(problem, file=sys.stderr)
         return 1
-    lines = (json.dumps({**row, "value": announced(row["value"], given.announce, count)}) + "\n" for row in rows)
-    given.out.write_text("".join(lines), encoding="utf-8")
+    except OSError as problem:
+        print(f"{given.out} cannot be written: {problem.strerror}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -10,7 +10,6 @@ tokenizer ── head start ── base: texts without threads ──┬── p
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -29,8 +28,9 @@ from pastalang.training.model_files import save
 from pastalang.training.recording import IGNORED
 from pastalang.training.run_folder import ReportLine
 from pastalang.training.settings import Settings
+from pastalang.training.thread_data import CountTokens
 from pastalang.training.trainer import train
-from recipes.threads_mini.answers import CountTokens, Policy, answer_as, answer_in_brief
+from recipes.threads_mini.answers import Policy, answer_as, answer_in_brief
 from recipes.threads_mini.model import make_model, make_tokenizer
 from recipes.threads_mini.ships import HELD_OUT_COUNTS, TRAINED_COUNTS, Table, choose_berths, draw_table
 from recipes.threads_mini.tokenizer import BEGIN, END
@@ -75,7 +75,7 @@ def program_of(policy: Policy) -> pastalang.Program:
     return pastalang.compile(source)
 
 
-def counter_of(tokenizer: Any) -> Callable[[str], int]:
+def counter_of(tokenizer: Any) -> CountTokens:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
 
 

@@ -61,13 +61,13 @@ def test_every_policy_writes_the_same_right_answer(seed: int, is_varied: bool) -
 @settings(max_examples=5, deadline=None)
 @given(SEEDS)
 def test_lengths_are_announced_anew(seed: int) -> None:
-    """In tens, the answer stays as it was; whatever is announced, its text does, too."""
+    """In tens, the answer stays as it was; with other lengths, its text does."""
     count = counter_of(make_tokenizer())
     value = answer_as(Policy.PASTA, *table_of(seed), count)
     assert announced(value, "tens", count) == value
     exact = announced(value, "exact", count)
-    told, room = ([int(one) for one in re.findall(r'tokens="(\d+)"', text)] for text in (exact, value))
-    assert all(0 <= more - length < 10 for length, more in zip(told, room, strict=True))
+    lengths, rooms = ([int(one) for one in re.findall(r'tokens="(\d+)"', text)] for text in (exact, value))
+    assert all(0 <= room - length < 10 for length, room in zip(lengths, rooms, strict=True))
     plain = {read_thread_text(text, AutoPolicy.PASTA).plain for text in (value, exact, announced(value, "40", count))}
     assert len(plain) == 1
 
