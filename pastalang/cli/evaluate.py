@@ -284,7 +284,10 @@ def _as_text(report: dict[str, Any]) -> str:
 
 
 def _score_of_field(counts: dict[str, Any]) -> str:
-    return "absent everywhere, and never filled" if counts["says_nothing"] else f"F1 {counts['f1']:.2f}"
+    values = (counts["present_correct"], counts["present_wrong"], counts["present_left_empty"])
+    if not any(values) and not counts["absent_but_filled"]:
+        return "absent everywhere, and never filled"
+    return f"F1 {counts['f1']:.2f}"
 
 
 def _as_data(report: Report, fields: Mapping[str, Counts]) -> dict[str, Any]:
@@ -299,7 +302,6 @@ def _counted(counts: Counts) -> dict[str, Any]:
         "precision": counts.precision,
         "recall": counts.recall,
         "f1": counts.f1,
-        "says_nothing": counts.says_nothing,
         "hallucination_rate": counts.hallucination_rate,
     }
 
