@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -80,8 +82,11 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
+_INPUT: Final = re.compile("Input should be (.*?)(, unable to parse .*)?")  # of Pydantic, which Typer asks
+
+
 class Command(TyperCommand):
-    """A command whose help shows in capitals what an option takes."""
+    """A command whose help shows in capitals what an option takes, and that names the value that is wrong."""
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
@@ -89,6 +94,20 @@ class Command(TyperCommand):
         for option in self.params:
             if option.param_type_name == "option" and getattr(option, "metavar", None) is None:
                 option.metavar = _metavar(str(option.name), hints.get(str(option.name)))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as problem:
+            if problem.__cause__ is not None and hasattr(problem.__cause__, "errors"):
+                problem.message = _in_words(problem.__cause__.errors()[0])
+            raise
+
+
+def _in_words(first: Mapping[str, Any]) -> str:
+    """The first error of a `ValidationError`."""
+    found = _INPUT.fullmatch(first["msg"])
+    return f"{first['input']!r} should be {found[1]}" if found else first["msg"].removeprefix("Value error, ")
 
 
 def _metavar(name: str, hint: Any) -> str | None:
