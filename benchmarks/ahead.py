@@ -67,6 +67,7 @@ def engine_for(model: str, way: Way, **options: Any) -> pastalang.Engine:
         drafter._texts.matches = lambda *_: []  # type: ignore[method-assign]
         drafter._values.after = lambda *_: []  # type: ignore[method-assign]
         drafter._values.closing = lambda *_: None  # type: ignore[method-assign]
+        drafter._followers.after = lambda _: iter(())  # type: ignore[method-assign]
     return engine
 
 
@@ -132,7 +133,7 @@ def main() -> None:
     parser.add_argument("--adapter", default=OWN, help="a name or a folder; none: the bare weights")
     parser.add_argument("--together", type=int, default=0, help="documents of a batch, of all kinds")
     parser.add_argument("--ways", default="", help="the names of ways to measure besides none, with | between them")
-    parser.add_argument("--cells", type=int, default=8192)
+    parser.add_argument("--cells", type=int, default=16384)
     given = parser.parse_args()
     options: dict[str, Any] = {"adapter": None if given.adapter == "none" else given.adapter, "dtype": given.dtype}
     torch.set_num_threads(1)

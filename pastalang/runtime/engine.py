@@ -155,7 +155,8 @@ class Engine(Asking):
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
         trained = model.probe_tokens
         ahead = None if trained is None else ProbeDrafts(trained, model.vocabulary, model.max_position)
-        drafter = EngineDrafter(vocabulary, clock_of(model.device), ahead)
+        written = None if trained is None else trained.written
+        drafter = EngineDrafter(vocabulary, clock_of(model.device), ahead, written)
         self.drafts = drafts
         self.scheduler = Scheduler(
             cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,

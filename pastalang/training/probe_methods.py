@@ -35,7 +35,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.masks import layer_windows
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import LoadedModel, default_device, load_model
-from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens, with_probe_tokens
+from pastalang.runtime.models.probe_tokens import BREAK, Accuracy, Kind, ProbeTokens, with_probe_tokens
 from pastalang.training.batches import Batch, Line, Where, collate, logits_of, loss_of
 from pastalang.training.data import Asked, read_asked
 from pastalang.training.errors import BadData, BadRow, BadRows
@@ -85,6 +85,7 @@ _HOSTS: Final = 16  # of a line in a batch
 _JUDGED: Final = 64  # of a line that is judged
 _CACHED: Final = 2 << 30  # bytes of keys, values and distributions that are kept
 _SHARE: Final = 0.1  # of the lines that judge
+_KEPT: Final = 1 << 18  # tokens of answers that are saved with the prompt tokens
 _FEWEST: Final = 4  # lines; with fewer, all of them train and judge
 
 
@@ -133,14 +134,15 @@ def train_prompt_tokens(
     identity = _identity(job, base, plan)
     prepare_folder(job.out, overwrite=job.overwrite)
     write_options(job.out, job.options or {}, identity)
-    rows = list(_rows(job, base, plan, asked, identity, live))
+    drawn = _answered(job, base, plan, asked, identity, live)
+    rows = list(_rows(job, base, plan, asked, drawn))
     length = max(job.length, *(len(row) for row in rows)) if rows else job.length
     lines = lines_of(rows, length=length, distances=job.training.distances)
     if not lines:
         raise BadData("no answer of the model has two tokens that follow one another: there is nothing to predict")
     hosts = sum(len(line.hosts) for line in lines)
     report(f"{counted(len(rows), 'answer')} of the model, {hosts:,} places to predict from, {len(lines)} lines")
-    run = _Run(job, base, plan, lines, length, report, live)
+    run = _Run(job, base, plan, lines, length, _texts(drawn), report, live)
     return run.all(identity, is_stopped)
 
 
@@ -173,24 +175,30 @@ def _identity(job: PromptJob, base: LoadedModel, plan: Plan) -> dict[str, str]:
 
 
 def _rows(
-    job: PromptJob, base: LoadedModel, plan: Plan, asked: Sequence[Asked], identity: Mapping[str, str],
-    live: ReportLine | None,
-) -> Iterator[TrainingRow]:  # fmt: skip
-    """The answers as they were decoded. What was drawn is kept in a file, and taken from there."""
+    job: PromptJob, base: LoadedModel, plan: Plan, asked: Sequence[Asked], drawn: Sequence[Drawn]
+) -> Iterator[TrainingRow]:
+    """The answers as they were decoded."""
     window = next((one for one in layer_windows(base.weights.config.get_text_config()) if one is not None), None)
     recorder = Recorder(base.tokenizer, window=window)
-    answers = {**identity, "seed": str(job.settings.seed), "distances": "", "ensemble": "", "decay": "", "rows": ""}
-    name = sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()[:12]
-    kept = job.out / WORK / f"drawn-{name}.jsonl"
-    drawn = _answered(job, base, plan, asked, kept, live)
     for one, found in zip([one for one in asked for _ in range(job.training.samples)], drawn, strict=True):
         if found:
             yield recorder.again(plan, one.inputs, found, origin=one.origin)
 
 
+def _texts(drawn: Sequence[Drawn]) -> Tensor:
+    """What was drawn, one text after the other."""
+    texts = [tokens for one in drawn for tokens in one.values()]
+    return torch.tensor([token for text in texts for token in (*text, BREAK)][:_KEPT], dtype=torch.int32)
+
+
 def _answered(
-    job: PromptJob, base: LoadedModel, plan: Plan, asked: Sequence[Asked], kept: Path, live: ReportLine | None
-) -> list[Drawn]:
+    job: PromptJob, base: LoadedModel, plan: Plan, asked: Sequence[Asked], identity: Mapping[str, str],
+    live: ReportLine | None,
+) -> list[Drawn]:  # fmt: skip
+    """What was drawn is kept in a file, and taken from there."""
+    answers = {**identity, "seed": str(job.settings.seed), "distances": "", "ensemble": "", "decay": "", "rows": ""}
+    name = sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()[:12]
+    kept = job.out / WORK / f"drawn-{name}.jsonl"
     engine: Engine | None = None
     sampling = None if job.training.temperature is None else Sampling(temperature=job.training.temperature)
     before = base.weights.config._attn_implementation
@@ -234,10 +242,10 @@ class _Run:
     """A run whose answers are known: training, judging, saving."""
 
     def __init__(
-        self, job: PromptJob, base: LoadedModel, plan: Plan, lines: Sequence[ProbeLine], length: int,
+        self, job: PromptJob, base: LoadedModel, plan: Plan, lines: Sequence[ProbeLine], length: int, written: Tensor,
         report: ReportLine, live: ReportLine | None,
     ) -> None:  # fmt: skip
-        self._job, self._base, self._plan = job, base, plan
+        self._job, self._base, self._plan, self._written = job, base, plan, written
         self._report, self._live = report, live
         count = int(len(lines) * _SHARE) if len(lines) >= _FEWEST else 0
         order = np.random.default_rng(job.settings.seed).permutation(len(lines))
@@ -310,7 +318,7 @@ class _Run:
         if best is not None:
             put_weights(probing, best)
         accuracy = self._accuracy(probing)
-        tokens = ProbeTokens(probing.rows.detach(), accuracy)
+        tokens = ProbeTokens(probing.rows.detach(), accuracy, self._written)
         job.out.mkdir(parents=True, exist_ok=True)
         tokens.save(job.out, self._model, Kind.PPD)
         note = base.trained_for or replace(note_of(self._plan, tuple(Mode)), threads=None)

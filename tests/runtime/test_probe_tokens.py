@@ -8,6 +8,8 @@ from unittest import mock
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 import pastalang
 from pastalang import Engine, LoadError, Result, Sampling
@@ -111,6 +113,10 @@ def test_no_probe_without_drafts_and_none_in_lock_step(options: dict[str, Any], 
     assert any(one.token >= VOCABULARY for one in run(JSON, **options)[1].fed) is has_probes
 
 
+def forget_what_followed(engine: Engine) -> None:
+    engine.loop.drafter._followers.after = lambda _: iter(())  # type: ignore[method-assign]
+
+
 @pytest.mark.parametrize(("seconds", "is_worth_it"), [(0.0, True), (0.5, True), (10.0, False)])
 def test_what_takes_longer_to_read_than_it_saves_is_not_predicted(seconds: float, is_worth_it: bool) -> None:
     """A pass takes a second, and a probe is nearly always right: it saves up to three passes."""
@@ -119,6 +125,7 @@ def test_what_takes_longer_to_read_than_it_saves_is_not_predicted(seconds: float
     engine = Engine(model, byte_tokenizer())
     ahead = engine.loop.drafter._ahead
     assert ahead is not None
+    forget_what_followed(engine)
     now, feed, look = 0.0, model.forward, ahead.look
 
     def forward(batch: StepBatch) -> torch.Tensor:
@@ -172,6 +179,7 @@ def test_probes_that_predict_nothing_worth_guessing_are_given_up() -> None:
     model = FakeModel(score, vocabulary=VOCABULARY)
     model.probe_tokens = SURE
     engine = Engine(model, byte_tokenizer())
+    forget_what_followed(engine)
     before = engine.loop.drafter._ahead.probing([]).gains
     for _ in range(8):
         engine.run(TEXT, drafts=12)
@@ -292,6 +300,18 @@ def test_a_file_of_an_older_version_is_refused_with_what_to_do(folder: Path, kin
     with mock.patch.object(probe_tokens, "_VERSION", "1"):
         save(folder, kind, 32)
     with pytest.raises(LoadError, match=f"of version 1, and version 2 can be read: train again with `{kind.command}`"):
+        pastalang.Engine.load(folder)
+
+
+@pytest.mark.parametrize(
+    "written", [torch.tensor([[1]]), torch.tensor([1.5]), torch.tensor([3, -7], dtype=torch.int32)]
+)
+def test_a_file_with_texts_that_are_none_is_refused(folder: Path, kind: Kind, written: torch.Tensor) -> None:
+    file = folder / kind.file
+    with safe_open(file, framework="pt") as found:
+        about, tensors = found.metadata(), {name: found.get_tensor(name) for name in ("rows", "weights")}
+    save_file(tensors | {"written": written}, file, about)
+    with pytest.raises(LoadError, match="its parts do not fit together"):
         pastalang.Engine.load(folder)
 
 

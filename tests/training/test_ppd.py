@@ -132,6 +132,16 @@ def test_what_was_learned_saves_passes(tmp_path: Path) -> None:
     assert accuracy.runs[0] > 0.05 and drafted.forward_passes < plain.forward_passes
 
 
+def test_the_answers_are_kept_and_guessed_from_the_first_run_on(tmp_path: Path) -> None:
+    toy(tmp_path / "model", layers=1)
+    greedy = PromptTraining(distances=2, ensemble=1)
+    train_prompt_tokens(job_of(tmp_path, "out", training=greedy), report=lambda _: None)
+    engine = pastalang.Engine.load(tmp_path / "out", device="cpu", drafts=12)
+    drafted, plain = (engine.run(TEXT, ROWS[1], drafts=drafts) for drafts in (None, "off"))
+    assert drafted.text == plain.text
+    assert 3 * drafted.usage.forward_passes < plain.usage.forward_passes
+
+
 def test_weights_that_stay_as_they_are_are_trained_for_no_tags(tmp_path: Path) -> None:
     toy(tmp_path / "model")
     threads = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant auto(pasta, max=12)\n')

@@ -1,6 +1,6 @@
 """The engine's drafter: guesses from everything that it knows, and how many of them a step is worth.
 
-look-up          what the branch sees, what its field held before
+look-up          what the branch sees, what its field held before, what followed its last tokens
 probes           what those of the step before predicted, if the model has prompt tokens or a mask token
 the budget       which of these guesses are fed, and after which of them probes
 """
@@ -8,7 +8,7 @@ the budget       which of these guesses are fed, and after which of them probes
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import linear_regression, median
 
@@ -17,7 +17,7 @@ import torch
 from pastalang.runtime.constraints.vocabulary import Vocabulary
 from pastalang.runtime.drafts.budget import NO_PROBES, StepCosts, worth_feeding
 from pastalang.runtime.drafts.guess_tree import Chances, GuessTree
-from pastalang.runtime.drafts.sources import ProbeDrafts, Texts, Values
+from pastalang.runtime.drafts.sources import LONGEST, Followers, ProbeDrafts, Texts, Values, before, kind_of
 from pastalang.runtime.scheduler.draft_tree import DraftTree, Guess
 from pastalang.runtime.scheduler.state import BranchState, RequestState
 
@@ -28,9 +28,13 @@ _TRUST, _MEMORY = 8, 256  # what is believed counts like so many trees; what was
 
 
 class EngineDrafter:
-    """`costs` says what more tokens cost. `ahead`: what probes predict, if the model has any."""
+    """`costs` says what more tokens cost. `ahead`: what probes predict, if the model has any. `written`: the tokens of
+    texts that the model wrote before."""
 
-    def __init__(self, vocabulary: Vocabulary, clock: Callable[[], float], ahead: ProbeDrafts | None = None) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, clock: Callable[[], float], ahead: ProbeDrafts | None = None,
+        written: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
         self._clock = clock
         self.costs: StepCosts | None = None  # until they are measured
         self._began: float | None = None  # when the step began
@@ -42,6 +46,7 @@ class EngineDrafter:
         self._skipped = 0  # steps without trees
         self._texts = Texts(vocabulary)
         self._values = Values()
+        self._followers = Followers(written)
         self._ahead = ahead
         self._chances = Chances(None if ahead is None else ahead.belief)
 
@@ -63,6 +68,8 @@ class EngineDrafter:
         """If a request asks for a number of drafts, each of its guesses is fed; of others, each has to be worth it."""
         began = self._now()
         trees: dict[BranchState, tuple[Guess, ...]] = {}
+        for branch in branches:
+            self._followers.read(branch)
         for weighed in (False, True):
             some = [branch for branch in branches if (branch.drafts == "auto") is weighed]
             if weighed and (self.costs is None or not self._is_worth_trees(self.costs, len(some), step)):
@@ -125,13 +132,23 @@ class EngineDrafter:
     def remember(self, request: RequestState) -> None:
         if request.drafts != {"off"}:
             self._values.note(request)
+            for branch in request.live:
+                self._followers.read(branch)
 
     def _tree(self, branch: BranchState) -> list[Guess]:
         tree = GuessTree(branch, self._values, self._chances)
         tree.copy_from(self._texts)
         tree.remember()
-        if self._ahead is not None:
-            tree.propose(self._ahead.predicted(branch))
+        predicted = [] if self._ahead is None else self._ahead.predicted(branch)
+        last = before(branch, len(branch.sequence.tokens))
+
+        def likely(path: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+            if len(path) < len(predicted):
+                for one in predicted[len(path)]:
+                    yield one.token, kind_of(one.distance, one.probability)
+            yield from self._followers.after((*last, *path)[-LONGEST:])
+
+        tree.grow(likely)
         return tree.guesses
 
 

@@ -5,6 +5,7 @@ Most extracted values are copied from the prompt, and most others have been writ
     from the text after the longest matches of the value so far      "Panasonic |Viera 42|"
     from values that the field held before                           |null|
     from a value's end into the text that follows                    "Viera|", "size": |4
+    from what followed the last tokens anywhere                       of the|same
     from what probes predicted                                        a │predicted │token
 
 as far as the type of the value allows it.
@@ -12,22 +13,23 @@ as far as the type of the value allows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
+from typing import TypeAlias
 
 from pastalang.plan.branches import Hole, Text
 from pastalang.plan.machine import Cursor, Draw, Feed
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.drafts.sources import (
     END,
+    FOLLOWED,
     LONGEST,
     PREDICTED,
-    Predicted,
     Shares,
     Texts,
     Values,
     distance_and_bucket,
-    kind_of,
+    followed,
 )
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, PROBE, DraftTree, Guess
@@ -42,10 +44,13 @@ _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the 
 _NEXT = 0.85  # of a later one, if the one before it was right
 _PROPOSED = 24  # guesses of a tree after which no more are proposed
 _ENDS = 0.3  # that a value ends where it may
+_FOLLOWED = (0.15, 0.3, 0.45, 0.6)  # that what followed most often follows again, by the length of the context
+_BY_RANK, _BY_TIMES = (1.0, 0.4, 0.25, 0.2), (0.8, 1.0, 1.1, 1.2)  # the others; and by how often it did
 _TRUST, _MEMORY = 8, 256  # guesses: see `Shares`
 
 # Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth. From
-# `PREDICTED` on: one that was predicted, by its distance and its probability.
+# `FOLLOWED` on: one that followed before, by the length of the context, its rank and how often. From `PREDICTED` on:
+# one that was predicted, by its distance and its probability.
 _COPY, _SECOND_COPY, _END, _REMEMBERED = 0, 100, 200, 300
 
 
@@ -113,17 +118,21 @@ class GuessTree:
             else:
                 self._go_on_as_before(hole.field.path, (*begun, *fed), parent, self._after)
 
-    def propose(self, predicted: Sequence[Sequence[Predicted]]) -> None:
-        """The likeliest of the predicted tokens, each after the likeliest before it."""
+    def grow(self, likely: Likely) -> None:
+        """The likeliest tokens, each after the likeliest before it. `likely` says what may follow a path of them."""
         least = _UNLIKELY if self._branch.drafts == "auto" else _RARE
-        heap = [(-1.0, 0, FROM_BRANCH, 0)]
-        ways = [self._hole.copy_for_probe()] if predicted else []
-        while heap and ways and len(self.guesses) < _PROPOSED:
-            reached, number, parent, depth = heappop(heap)
-            for token, distance, probability in predicted[depth] if depth < len(predicted) else ():
-                kind = kind_of(distance, probability)
-                chance = self._chances.of(kind)
+        heap: list[tuple[float, int, int, tuple[int, ...]]] = [(-1.0, 0, FROM_BRANCH, ())]
+        ways = [self._hole]
+        while heap and len(self.guesses) < _PROPOSED:
+            reached, number, parent, path = heappop(heap)
+            ranked = sorted(((self._chances.of(kind), token, kind) for token, kind in likely(path)), reverse=True)
+            if not ranked:
+                continue
+            allowed = ways[number].allowed()
+            for chance, token, kind in ranked:
                 if -reached * chance < least:
+                    break
+                if not _is_in(allowed, token):
                     continue
                 way = ways[number].copy_for_probe()
                 fed = _take(way, token)
@@ -135,7 +144,7 @@ class GuessTree:
                     self._go_on(added, self._after, 1.0)
                     continue
                 ways.append(way)
-                heappush(heap, (-self._chance_of(added), len(ways) - 1, added, depth + len(fed)))
+                heappush(heap, (-self._chance_of(added), len(ways) - 1, added, (*path, *fed)))
 
     def _go_on_as_before(self, path: str, begun: tuple[int, ...], parent: int, after: _TextAfter | None) -> None:
         """A value that is not decoded yet goes on as it did before, and so do the fields after it."""
@@ -205,6 +214,7 @@ class GuessTree:
 
 
 _TextAfter = tuple[tuple[int, ...], Hole, Cursor]
+Likely: TypeAlias = Callable[[tuple[int, ...]], Iterable[tuple[int, int]]]  # tokens after a path, and their kinds
 
 
 class Chances:
@@ -229,6 +239,9 @@ class Chances:
         if kind >= PREDICTED:
             assert self._predicted is not None, "something was predicted"
             return self._predicted(*distance_and_bucket(kind))
+        if kind >= FOLLOWED:
+            length, rank, times = followed(kind)
+            return _FOLLOWED[length - 1] * _BY_RANK[rank] * _BY_TIMES[times]
         match, depth = divmod(kind % 100, DEEPEST)
         if kind >= _END:
             return _ENDS

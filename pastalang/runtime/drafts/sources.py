@@ -1,4 +1,5 @@
-"""What guesses are made of: texts that a branch sees, values that fields held before, and predictions of probes.
+"""What guesses are made of: texts that a branch sees, values that fields held before, what followed the last tokens
+wherever they were written, and predictions of probes.
 
 Prompt tokens and the mask token predict the tokens that follow the next one:
 
@@ -11,6 +12,7 @@ two nearly always agree if the distributions do.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,7 +23,7 @@ import torch
 
 from pastalang.runtime.constraints.vocabulary import Vocabulary
 from pastalang.runtime.drafts.budget import NO_PROBES, Probing
-from pastalang.runtime.models.probe_tokens import BUCKETS, EDGES, ProbeTokens
+from pastalang.runtime.models.probe_tokens import BREAK, BUCKETS, EDGES, ProbeTokens
 from pastalang.runtime.sampling.sampler import waiting_times
 from pastalang.runtime.scheduler.draft_tree import DraftTree
 from pastalang.runtime.scheduler.sample_request import draw_key, sampling_of
@@ -178,6 +180,110 @@ def _fields(written: Sequence[Written]) -> Iterator[Field]:
         elif isinstance(one, WrittenLoop):
             for item in one.items:
                 yield from _fields(item)
+
+
+_SLOTS, _WAYS = 1 << 19, 4  # contexts that are remembered, and what may follow each of them: 15 MB
+_MOST, _NONE = 255, array("B", [0] * _WAYS)  # times that are counted
+FOLLOWED: Final = 320  # the first kind of guesses that followed before
+_TIMES = 4  # kinds by how often
+
+
+class Followers:
+    """What was drawn after the last one to four tokens, in everything that the engine has written.
+
+    A table of fixed size. Contexts that meet in one of its slots push each other out: a wrong guess costs time and
+    nothing else. `written`: the tokens of texts, noted before any other.
+    """
+
+    def __init__(self, written: torch.Tensor | None = None) -> None:
+        self._written = written  # until it is noted
+        self._contexts = array("q")  # empty until something is noted
+        self._tokens, self._counts = array("i"), array("B")
+        self._read: WeakKeyDictionary[BranchState, int] = WeakKeyDictionary()  # draws
+
+    def read(self, branch: BranchState) -> None:
+        """Note what the branch has drawn since it was read."""
+        if self._written is not None:
+            self._note(self._written.tolist())
+            self._written = None
+        drawn, tokens = branch.record.drawn, branch.sequence.tokens
+        for one in drawn[self._read.get(branch, 0) :]:
+            if one.index is not None and one.index < len(tokens) and tokens[one.index] == one.token:
+                self._count(before(branch, one.index), one.token)
+        self._read[branch] = len(drawn)
+
+    def _note(self, written: Sequence[int]) -> None:
+        """The tokens of texts, `BREAK` between them."""
+        context: list[int] = []
+        for token in written:
+            if token == BREAK:
+                context.clear()
+                continue
+            self._count(context, token)
+            context = [*context[1 - LONGEST :], token]
+
+    def after(self, context: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """What followed the longest context that is known, then the next one: tokens and the kinds of their guesses."""
+        given = set[int]()
+        for length, hashed in _contexts(context) if self._contexts else ():
+            slot = hashed % _SLOTS
+            if self._contexts[slot] != hashed:
+                continue
+            for way in range(slot * _WAYS, slot * _WAYS + _WAYS):
+                token, count = self._tokens[way], self._counts[way]
+                if count and token not in given:
+                    times = min(count.bit_length(), _TIMES) - 1
+                    yield token, FOLLOWED + ((length - 1) * _WAYS + len(given)) * _TIMES + times
+                    given.add(token)
+                    if len(given) == _WAYS:
+                        return
+
+    def _count(self, context: Sequence[int], token: int) -> None:
+        """The ways of a context are ordered by their counts, or nearly. A new one takes the place of the last."""
+        if not self._contexts:
+            self._tokens, self._counts = array("i", [0]) * (_SLOTS * _WAYS), array("B", [0]) * (_SLOTS * _WAYS)
+            self._contexts = array("q", [0]) * _SLOTS
+        tokens, counts = self._tokens, self._counts
+        for _, hashed in _contexts(context):
+            slot = hashed % _SLOTS
+            first, last = slot * _WAYS, slot * _WAYS + _WAYS - 1
+            if self._contexts[slot] != hashed:
+                self._contexts[slot] = hashed
+                counts[first : last + 1] = _NONE
+            way = first
+            while way < last and counts[way] and tokens[way] != token:
+                way += 1
+            if tokens[way] != token:
+                tokens[way], counts[way] = token, 0
+            counts[way] += 1
+            if way > first and counts[way] > counts[way - 1]:
+                counts[way], counts[way - 1] = counts[way - 1], counts[way]
+                tokens[way], tokens[way - 1] = tokens[way - 1], tokens[way]
+            elif counts[way] == _MOST:
+                counts[first : last + 1] = array("B", [count // 2 for count in counts[first : last + 1]])
+
+
+def before(branch: BranchState, length: int) -> list[int]:
+    """The last tokens of the branch before its token of that number; those that it begins after, if it has too few."""
+    sequence = branch.sequence
+    found = list(sequence.tokens[max(0, length - LONGEST) : length])
+    for seen in reversed(sequence.view):
+        if len(found) == LONGEST:
+            break
+        found = [*seen.branch.sequence.tokens[max(0, seen.length + len(found) - LONGEST) : seen.length], *found]
+    return found
+
+
+def _contexts(context: Sequence[int]) -> list[tuple[int, int]]:
+    """The length and the hash of each end of a context, the longest first."""
+    last = tuple(context[-LONGEST:])
+    return [(length, hash(last[-length:])) for length in range(len(last), 0, -1)]
+
+
+def followed(kind: int) -> tuple[int, int, int]:
+    """The length of the context, the rank, and how often, of a guess that followed before."""
+    rest, times = divmod(kind - FOLLOWED, _TIMES)
+    return 1 + rest // _WAYS, rest % _WAYS, times
 
 
 class Shares:

@@ -30,6 +30,7 @@ from pastalang.runtime.models.source import file_beside
 EDGES: Final = (0.003, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.35, 0.5, 0.7, 0.9)  # between the buckets of probabilities
 BUCKETS: Final = len(EDGES) + 1
 MIDDLES: Final = tuple((low + high) / 2 for low, high in pairwise((0.0, *EDGES, 1.0)))
+BREAK: Final = -1  # between two texts
 _VERSION: Final = "2"
 _SAMPLED: Final = 256  # weights by which a model is known again
 
@@ -77,11 +78,13 @@ class Accuracy:
 class ProbeTokens:
     """`rows`: (distances, ensemble, hidden), or (1, ensemble, hidden) if they are the same at each distance.
 
-    The logits of an ensemble are averaged. A probe token has an id after those of the vocabulary.
+    The logits of an ensemble are averaged. A probe token has an id after those of the vocabulary. `written`: tokens of
+    answers that they were trained on, `BREAK` between texts; what followed there may follow again.
     """
 
     rows: torch.Tensor
     accuracy: Accuracy
+    written: torch.Tensor | None = None
 
     @property
     def distances(self) -> int:
@@ -100,6 +103,8 @@ class ProbeTokens:
         """Next to the weights of `model`."""
         accuracy = {name: getattr(self.accuracy, name) for name in ("top", "runs", "by_chance")}
         tensors = {"rows": self.rows.detach().float().cpu().contiguous(), "weights": sample_of(model)}
+        if self.written is not None:
+            tensors["written"] = self.written.to(torch.int32)
         save_file(tensors, folder / kind.file, {"version": _VERSION, "accuracy": json.dumps(accuracy)})
 
 
@@ -137,6 +142,7 @@ def _read(path: Path, kind: Kind) -> tuple[ProbeTokens, torch.Tensor]:
     """The tokens, and the weights that they were trained for."""
     with safe_open(path, framework="pt") as file:
         about, rows, weights = file.metadata() or {}, file.get_tensor("rows"), file.get_tensor("weights")
+        written = file.get_tensor("written") if "written" in file.keys() else None  # noqa: SIM118, it is no mapping
     if about.get("version") != _VERSION:
         said = f"it is of version {about.get('version')}, and version {_VERSION} can be read"
         raise ValueError(f"{said}: train again with `{kind.command}`, or delete the file")
@@ -149,9 +155,15 @@ def _read(path: Path, kind: Kind) -> tuple[ProbeTokens, torch.Tensor]:
         or len(rows) != expected
         or not 0 < len(runs) == len(top) == len(by_chance)
         or widths != {BUCKETS}
+        or (written is not None and not _are_texts(written))
     ):
         raise ValueError("its parts do not fit together")
-    return ProbeTokens(rows, Accuracy(tuple(map(tuple, top)), tuple(runs), tuple(map(tuple, by_chance)))), weights
+    measured = Accuracy(tuple(map(tuple, top)), tuple(runs), tuple(map(tuple, by_chance)))
+    return ProbeTokens(rows, measured, written), weights
+
+
+def _are_texts(written: torch.Tensor) -> bool:
+    return written.dim() == 1 and written.dtype is torch.int32 and not bool((written < BREAK).any())
 
 
 def sample_of(model: Any) -> torch.Tensor:
