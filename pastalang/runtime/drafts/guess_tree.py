@@ -126,7 +126,7 @@ class GuessTree:
         while heap and len(self.guesses) < _PROPOSED:
             reached, number, parent, path = heappop(heap)
             ranked = sorted(((self._chances.of(kind), token, kind) for token, kind in likely(path)), reverse=True)
-            if not ranked:
+            if not ranked or -reached * ranked[0][0] < least:
                 continue
             allowed = ways[number].allowed()
             for chance, token, kind in ranked:
@@ -135,7 +135,7 @@ class GuessTree:
                 if not _is_in(allowed, token):
                     continue
                 way = ways[number].copy_for_probe()
-                fed = _take(way, token)
+                fed = _taken(way, token)
                 if fed is None:
                     continue
                 added = self._add(token, parent, chance, kind)
@@ -252,8 +252,14 @@ class Chances:
 def _take(way: OpenHole, token: int) -> tuple[int, ...] | None:
     """The tokens that are fed if a hole takes a token. None if it does not, or does not keep it."""
     try:
-        if way.is_finished or not _is_in(way.allowed(), token):
-            return None
+        return _taken(way, token) if not way.is_finished and _is_in(way.allowed(), token) else None
+    except GuideError:
+        return None
+
+
+def _taken(way: OpenHole, token: int) -> tuple[int, ...] | None:
+    """The same for a token that is allowed."""
+    try:
         fill = way.take(token, 0.0)
     except GuideError:
         return None
