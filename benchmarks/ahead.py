@@ -67,7 +67,7 @@ def engine_for(model: str, way: Way, **options: Any) -> pastalang.Engine:
         drafter._texts.matches = lambda *_: []  # type: ignore[method-assign]
         drafter._values.after = lambda *_: []  # type: ignore[method-assign]
         drafter._values.closing = lambda *_: None  # type: ignore[method-assign]
-        drafter._followers.after = lambda _: iter(())  # type: ignore[method-assign]
+        drafter._ngrams.after = lambda _: iter(())  # type: ignore[method-assign]
     return engine
 
 

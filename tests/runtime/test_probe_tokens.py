@@ -113,8 +113,8 @@ def test_no_probe_without_drafts_and_none_in_lock_step(options: dict[str, Any], 
     assert any(one.token >= VOCABULARY for one in run(JSON, **options)[1].fed) is has_probes
 
 
-def forget_what_followed(engine: Engine) -> None:
-    engine.loop.drafter._followers.after = lambda _: iter(())  # type: ignore[method-assign]
+def forget_ngrams(engine: Engine) -> None:
+    engine.loop.drafter._ngrams.after = lambda _: iter(())  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(("seconds", "is_worth_it"), [(0.0, True), (0.5, True), (10.0, False)])
@@ -125,7 +125,7 @@ def test_what_takes_longer_to_read_than_it_saves_is_not_predicted(seconds: float
     engine = Engine(model, byte_tokenizer())
     ahead = engine.loop.drafter._ahead
     assert ahead is not None
-    forget_what_followed(engine)
+    forget_ngrams(engine)
     now, feed, look = 0.0, model.forward, ahead.look
 
     def forward(batch: StepBatch) -> torch.Tensor:
@@ -179,7 +179,7 @@ def test_probes_that_predict_nothing_worth_guessing_are_given_up() -> None:
     model = FakeModel(score, vocabulary=VOCABULARY)
     model.probe_tokens = SURE
     engine = Engine(model, byte_tokenizer())
-    forget_what_followed(engine)
+    forget_ngrams(engine)
     before = engine.loop.drafter._ahead.probing([]).gains
     for _ in range(8):
         engine.run(TEXT, drafts=12)

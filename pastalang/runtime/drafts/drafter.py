@@ -17,7 +17,7 @@ import torch
 from pastalang.runtime.constraints.vocabulary import Vocabulary
 from pastalang.runtime.drafts.budget import NO_PROBES, StepCosts, worth_feeding
 from pastalang.runtime.drafts.guess_tree import Chances, GuessTree
-from pastalang.runtime.drafts.sources import LONGEST, Followers, ProbeDrafts, Texts, Values, before, kind_of
+from pastalang.runtime.drafts.sources import LONGEST, Ngrams, ProbeDrafts, Texts, Values, kind_of, last_tokens
 from pastalang.runtime.scheduler.draft_tree import DraftTree, Guess
 from pastalang.runtime.scheduler.state import BranchState, RequestState
 
@@ -46,7 +46,7 @@ class EngineDrafter:
         self._skipped = 0  # steps without trees
         self._texts = Texts(vocabulary)
         self._values = Values()
-        self._followers = Followers(written)
+        self._ngrams = Ngrams(written)
         self._ahead = ahead
         self._chances = Chances(None if ahead is None else ahead.belief)
 
@@ -69,7 +69,7 @@ class EngineDrafter:
         began = self._now()
         trees: dict[BranchState, tuple[Guess, ...]] = {}
         for branch in branches:
-            self._followers.read(branch)
+            self._ngrams.read(branch)
         for weighed in (False, True):
             some = [branch for branch in branches if (branch.drafts == "auto") is weighed]
             if weighed and (self.costs is None or not self._is_worth_trees(self.costs, len(some), step)):
@@ -133,20 +133,20 @@ class EngineDrafter:
         if request.drafts != {"off"}:
             self._values.note(request)
             for branch in request.live:
-                self._followers.read(branch)
+                self._ngrams.read(branch)
 
     def _tree(self, branch: BranchState) -> list[Guess]:
         tree = GuessTree(branch, self._values, self._chances)
         tree.copy_from(self._texts)
         tree.remember()
         predicted = [] if self._ahead is None else self._ahead.predicted(branch)
-        last = before(branch, len(branch.sequence.tokens))
+        last = last_tokens(branch, len(branch.sequence.tokens))
 
         def likely(path: tuple[int, ...]) -> Iterator[tuple[int, int]]:
             if len(path) < len(predicted):
                 for one in predicted[len(path)]:
                     yield one.token, kind_of(one.distance, one.probability)
-            yield from self._followers.after((*last, *path)[-LONGEST:])
+            yield from self._ngrams.after((*last, *path)[-LONGEST:])
 
         tree.grow(likely)
         return tree.guesses

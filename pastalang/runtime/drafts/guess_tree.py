@@ -14,7 +14,7 @@ as far as the type of the value allows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nlargest
 from typing import TypeAlias
 
 from pastalang.plan.branches import Hole, Text
@@ -22,14 +22,14 @@ from pastalang.plan.machine import Cursor, Draw, Feed
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.drafts.sources import (
     END,
-    FOLLOWED,
     LONGEST,
+    NGRAM,
     PREDICTED,
     Shares,
     Texts,
     Values,
     distance_and_bucket,
-    followed,
+    ngram_of,
 )
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, PROBE, DraftTree, Guess
@@ -44,12 +44,12 @@ _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the 
 _NEXT = 0.85  # of a later one, if the one before it was right
 _PROPOSED = 24  # guesses of a tree after which no more are proposed
 _ENDS = 0.3  # that a value ends where it may
-_FOLLOWED = (0.15, 0.3, 0.45, 0.6)  # that what followed most often follows again, by the length of the context
+_BY_LENGTH = (0.15, 0.3, 0.45, 0.6)  # that what followed most often follows again, by the length of the context
 _BY_RANK, _BY_TIMES = (1.0, 0.4, 0.25, 0.2), (0.8, 1.0, 1.1, 1.2)  # the others; and by how often it did
 _TRUST, _MEMORY = 8, 256  # guesses: see `Shares`
 
 # Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth. From
-# `FOLLOWED` on: one that followed before, by the length of the context, its rank and how often. From `PREDICTED` on:
+# `NGRAM` on: one that followed before, by the length of the context, its rank and how often. From `PREDICTED` on:
 # one that was predicted, by its distance and its probability.
 _COPY, _SECOND_COPY, _END, _REMEMBERED = 0, 100, 200, 300
 
@@ -120,20 +120,24 @@ class GuessTree:
 
     def grow(self, likely: Likely) -> None:
         """The likeliest tokens, each after the likeliest before it. `likely` says what may follow a path of them."""
-        least = _UNLIKELY if self._branch.drafts == "auto" else _RARE
         heap: list[tuple[float, int, int, tuple[int, ...]]] = [(-1.0, 0, FROM_BRANCH, ())]
         ways = [self._hole]
         while heap and len(self.guesses) < _PROPOSED:
             reached, number, parent, path = heappop(heap)
+            least = self._least()
+            if -reached < least:
+                return
             ranked = sorted(((self._chances.of(kind), token, kind) for token, kind in likely(path)), reverse=True)
             if not ranked or -reached * ranked[0][0] < least:
                 continue
-            allowed = ways[number].allowed()
+            allowed: TokenMask | None = None
             for chance, token, kind in ranked:
                 if -reached * chance < least:
                     break
-                if not _is_in(allowed, token):
-                    continue
+                if (parent, token) not in self._known:
+                    allowed = ways[number].allowed() if allowed is None else allowed
+                    if not _is_in(allowed, token):
+                        continue
                 way = ways[number].copy_for_probe()
                 fed = _taken(way, token)
                 if fed is None:
@@ -145,6 +149,16 @@ class GuessTree:
                     continue
                 ways.append(way)
                 heappush(heap, (-self._chance_of(added), len(ways) - 1, added, (*path, *fed)))
+
+    def _least(self) -> float:
+        """The chance below which a guess is not considered. If a number of guesses is asked for, the likeliest are fed:
+        one that is less likely than so many others is none of them."""
+        asked = self._branch.drafts
+        if not isinstance(asked, int):
+            return _UNLIKELY
+        known = zip(self.guesses, self._reached, strict=True)
+        best = nlargest(asked, (reached for guess, reached in known if guess.kind != FORCED))
+        return max(_RARE, best[-1]) if len(best) == asked else _RARE
 
     def _go_on_as_before(self, path: str, begun: tuple[int, ...], parent: int, after: _TextAfter | None) -> None:
         """A value that is not decoded yet goes on as it did before, and so do the fields after it."""
@@ -239,9 +253,9 @@ class Chances:
         if kind >= PREDICTED:
             assert self._predicted is not None, "something was predicted"
             return self._predicted(*distance_and_bucket(kind))
-        if kind >= FOLLOWED:
-            length, rank, times = followed(kind)
-            return _FOLLOWED[length - 1] * _BY_RANK[rank] * _BY_TIMES[times]
+        if kind >= NGRAM:
+            length, rank, times = ngram_of(kind)
+            return _BY_LENGTH[length - 1] * _BY_RANK[rank] * _BY_TIMES[times]
         match, depth = divmod(kind % 100, DEEPEST)
         if kind >= _END:
             return _ENDS

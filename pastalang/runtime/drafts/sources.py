@@ -184,12 +184,12 @@ def _fields(written: Sequence[Written]) -> Iterator[Field]:
 
 _SLOTS, _WAYS = 1 << 19, 4  # contexts that are remembered, and what may follow each of them: 15 MB
 _MOST, _NONE = 255, array("B", [0] * _WAYS)  # times that are counted
-FOLLOWED: Final = 320  # the first kind of guesses that followed before
+NGRAM: Final = 320  # the first kind of guesses that followed before
 _TIMES = 4  # kinds by how often
 
 
-class Followers:
-    """What was drawn after the last one to four tokens, in everything that the engine has written.
+class Ngrams:
+    """N-grams: what was drawn after the last one to four tokens, in everything that the engine has written.
 
     A table of fixed size. Contexts that meet in one of its slots push each other out: a wrong guess costs time and
     nothing else. `written`: the tokens of texts, noted before any other.
@@ -209,7 +209,7 @@ class Followers:
         drawn, tokens = branch.record.drawn, branch.sequence.tokens
         for one in drawn[self._read.get(branch, 0) :]:
             if one.index is not None and one.index < len(tokens) and tokens[one.index] == one.token:
-                self._count(before(branch, one.index), one.token)
+                self._count(last_tokens(branch, one.index), one.token)
         self._read[branch] = len(drawn)
 
     def _note(self, written: Sequence[int]) -> None:
@@ -233,7 +233,7 @@ class Followers:
                 token, count = self._tokens[way], self._counts[way]
                 if count and token not in given:
                     times = min(count.bit_length(), _TIMES) - 1
-                    yield token, FOLLOWED + ((length - 1) * _WAYS + len(given)) * _TIMES + times
+                    yield token, NGRAM + ((length - 1) * _WAYS + len(given)) * _TIMES + times
                     given.add(token)
                     if len(given) == _WAYS:
                         return
@@ -263,7 +263,7 @@ class Followers:
                 counts[first : last + 1] = array("B", [count // 2 for count in counts[first : last + 1]])
 
 
-def before(branch: BranchState, length: int) -> list[int]:
+def last_tokens(branch: BranchState, length: int) -> list[int]:
     """The last tokens of the branch before its token of that number; those that it begins after, if it has too few."""
     sequence = branch.sequence
     found = list(sequence.tokens[max(0, length - LONGEST) : length])
@@ -280,9 +280,9 @@ def _contexts(context: Sequence[int]) -> list[tuple[int, int]]:
     return [(length, hash(last[-length:])) for length in range(len(last), 0, -1)]
 
 
-def followed(kind: int) -> tuple[int, int, int]:
+def ngram_of(kind: int) -> tuple[int, int, int]:
     """The length of the context, the rank, and how often, of a guess that followed before."""
-    rest, times = divmod(kind - FOLLOWED, _TIMES)
+    rest, times = divmod(kind - NGRAM, _TIMES)
     return 1 + rest // _WAYS, rest % _WAYS, times
 
 
