@@ -26,7 +26,7 @@ from pastalang.training.errors import BadRow
 from pastalang.training.model_files import save
 from pastalang.training.recording import Recorder, TrainingRow
 from pastalang.training.settings import Settings, TrainingMode
-from pastalang.training.trainer import train
+from pastalang.training.trainer import train, usual_precision
 
 LIMITS = (10, 30)
 _SHORT = 80  # tokens: few rows have fewer
@@ -133,7 +133,7 @@ def tune(base: Path, lessons: Lessons, tuning: str, budget: Budget, work: Work, 
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32).to(device)
     settings = Settings(
         steps=budget.steps, learning_rate=budget.learning_rate, warmup_steps=max(1, budget.steps // 10),
-        weight_decay=0.01, save_every=0, seed=budget.seed,
+        weight_decay=0.01, precision=usual_precision(device), save_every=0, seed=budget.seed,
     )  # fmt: skip
     batches = PackedBatches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
     train(model, batches, settings, folder / "training", identity={"work": work.folder.name}, report=work.report)

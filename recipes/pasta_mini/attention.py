@@ -1,7 +1,8 @@
-"""Attention while the model trains on a processor: row by row, in products of bfloat16.
+"""Attention while the model trains on a processor: row by row, in products of the type that the training multiplies in.
 
 No row of a line sees another, and the kernel of torch for processors computes every pair of a line, twice as slowly as
-two products of matrices. What is compared is exact, as in that kernel: scores are float32, shares are rounded.
+two products of matrices. What is compared is exact, as in that kernel: scores are float32, shares have the type of the
+products.
 """
 
 from __future__ import annotations
@@ -38,8 +39,10 @@ def attending_by(rows: Rows, model: Any) -> Iterator[None]:
 def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor, scaling: float, **_: Any
 ) -> tuple[Tensor, None]:
-    with torch.autocast(query.device.type, enabled=False):
-        rounded = (tensor.bfloat16() for tensor in (query, key, value))
+    device = query.device.type
+    kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else query.dtype
+    with torch.autocast(device, enabled=False):
+        rounded = (tensor.to(kind) for tensor in (query, key, value))
         attended: Tensor = _ByRows.apply(*rounded, attention_mask.float(), scaling, _ROWS.get())  # type: ignore[no-untyped-call]
     return attended.transpose(1, 2).contiguous(), None
 
@@ -54,7 +57,7 @@ class _ByRows(torch.autograd.Function):
             here = line, slice(None), slice(begin, end)
             scores = (query[here].float() * scaling) @ key[here].float().mT
             scores += mask[line, :, begin:end, begin:end]
-            shares.append(scores.softmax(-1).bfloat16())
+            shares.append(scores.softmax(-1).to(value.dtype))
             attended[here] = shares[-1] @ value[here]
         ctx.save_for_backward(query, key, value, *shares)
         ctx.scaling, ctx.rows = scaling, rows

@@ -24,7 +24,7 @@ from pastalang.training.model_files import save
 from pastalang.training.recording import Recorder
 from pastalang.training.run_folder import ReportLine, prepare_folder
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import ALONE, Processes, train
+from pastalang.training.trainer import ALONE, Processes, train, usual_precision
 from pastalang.values.json import spell_json
 from recipes.pasta_mini.batches import RowStream
 from recipes.pasta_mini.catalogue import Part
@@ -212,7 +212,7 @@ def _train(
     settings = Settings(
         steps=sizes.steps, learning_rate=sizes.learning_rate, seed=sizes.seed, weight_decay=0.0,
         warmup_steps=min(sizes.warmup, max(1, sizes.steps // 5)), judge_every=1000, average=sizes.average,
-        save_every=sizes.save_every,
+        precision=usual_precision(None), save_every=sizes.save_every,
     )  # fmt: skip
     spelling = zlib.crc32(tokenizer.backend_tokenizer.to_str().encode())
     identity = {"sizes": str(asdict(sizes)), "tokenizer": f"{spelling:08x}", "processes": str(processes.count), **begun}

@@ -22,7 +22,7 @@ from pastalang.training.errors import BadData
 from pastalang.training.model_files import save
 from pastalang.training.run_folder import RESUME, Checkpoint, ReportLine, put_weights, read_checkpoint, step_of
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import train
+from pastalang.training.trainer import train, usual_precision
 from recipes.pasta_mini.model import fresh_model
 from recipes.pasta_mini.run_log import RunLog
 from recipes.pasta_mini.tokenizer import train_tokenizer, twins_of
@@ -98,7 +98,8 @@ class _Run:
         batches = PackedBatches(variants, rows=sizes.rows, length=sizes.length, seed=sizes.seed)
         settings = Settings(
             steps=sizes.steps, learning_rate=sizes.learning_rate, warmup_steps=min(100, max(1, sizes.steps // 5)),
-            weight_decay=0.05, average=sizes.average, save_every=SAVE_EVERY, seed=sizes.seed,
+            weight_decay=0.05, precision=usual_precision("cpu"), average=sizes.average, save_every=SAVE_EVERY,
+            seed=sizes.seed,
         )  # fmt: skip
         shown = zlib.crc32(b"".join(row.tokens.tobytes() for [row] in variants))
         identity = {name: str(value) for name, value in asdict(sizes).items() if name in _OF_THE_MODEL}

@@ -29,7 +29,7 @@ from pastalang.training.recording import IGNORED
 from pastalang.training.run_folder import ReportLine
 from pastalang.training.settings import Settings
 from pastalang.training.thread_data import CountTokens
-from pastalang.training.trainer import train
+from pastalang.training.trainer import train, usual_precision
 from recipes.threads_mini.answers import Policy, answer_as, answer_in_brief
 from recipes.threads_mini.model import make_model, make_tokenizer
 from recipes.threads_mini.ships import HELD_OUT_COUNTS, TRAINED_COUNTS, Table, choose_berths, draw_table
@@ -108,7 +108,7 @@ def _base(out: Path, tokenizer: Any, sizes: Sizes, report: ReportLine) -> None:
     report(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
     settings = Settings(
         steps=sizes.base_steps, learning_rate=sizes.learning_rate, warmup_steps=30, weight_decay=0.05,
-        save_every=50, seed=sizes.seed,
+        precision=usual_precision("cpu"), save_every=50, seed=sizes.seed,
     )  # fmt: skip
     batches = LinearBatches(tokenizer, sizes)
     identity = {name: str(value) for name, value in asdict(sizes).items() if name in _OF_THE_BASE}
@@ -155,8 +155,8 @@ def _tuned(policy: Policy, out: Path, tokenizer: Any, sizes: Sizes, report: Repo
     if not rows.exists():
         rows.write_text("".join(_lines(policy, tokenizer, sizes)), encoding="utf-8")
     settings = Settings(
-        steps=sizes.tune_steps, learning_rate=sizes.tune_rate, warmup_steps=10, weight_decay=0.05, save_every=50,
-        seed=sizes.seed,
+        steps=sizes.tune_steps, learning_rate=sizes.tune_rate, warmup_steps=10, weight_decay=0.05,
+        precision=usual_precision("cpu"), save_every=50, seed=sizes.seed,
     )  # fmt: skip
     job = Job(
         OwnThreads(program_of(policy)), str(out / "base"), rows, folder, settings, held_out=0.0, rows=sizes.tune_lines,
