@@ -57,7 +57,7 @@ class Loop:
 
         def measure(change: _Change) -> None:
             if self.drafter.costs is None and not self.scheduler.drafting.is_behind:
-                self.drafter.costs = measured_costs(self.model, self.scheduler.memory)
+                self.drafter.weigh(measured_costs(self.model, self.scheduler.memory))
 
         self._change(measure)
 

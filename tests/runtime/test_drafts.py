@@ -106,6 +106,52 @@ def test_what_followed_before_is_guessed_whoever_asks() -> None:
     assert first.usage.forward_passes > 40 > 4 * again.usage.forward_passes
 
 
+NAMES = tuple(
+    pastalang.compile(
+        f'template t(title: text)\nuser """{{title}}"""\nassistant json {{\n  name: {type}\n  line: {line}\n}}\n'
+    )
+    for type, line in (
+        ("verbatim(title, max=20)", "verbatim(title, max=12) | null"), ("string(max=12)", "/[a-z ]{3,9}/"),
+        ("/[a-n]{2,6}/", "string(max=6)"), ('"Vier" | "Viera" | "Vie"', "verbatim(title, max=30)"),
+    )
+)  # fmt: skip
+TITLES = ("Viera 42 black", "Viera 42 blue", "Vier 42", "a Viera, black", "Viera Viera 4")
+
+
+@given(st.data())
+def test_what_a_field_held_before_may_not_be_allowed_again(data: st.DataObject) -> None:
+    model, tokenizer = copying_model(), byte_tokenizer()
+    drafting, plain = Engine(model, tokenizer), Engine(copying_model(), tokenizer)
+    for _ in range(data.draw(st.integers(2, 5))):
+        program, title = data.draw(st.sampled_from(NAMES)), data.draw(st.sampled_from(TITLES))
+        given = {"inputs": {"title": title}, "mode": data.draw(st.sampled_from(("strict", "sequential")))}
+        drafted = drafting.run(program, **given, drafts=data.draw(st.sampled_from((1, 4, 16))), on_truncated="keep")
+        assert same(drafted, plain.run(program, **given, on_truncated="keep"))
+    drafting.check_integrity()
+
+
+def test_a_request_of_a_keeper_leaves_nothing_to_guess_from_and_guesses_from_nothing_of_others() -> None:
+    def passes_of(engine: Engine, keeper: str) -> int:
+        request = engine.prepare(COPIES, {"title": TITLE}, {"drafts": 8}, with_events=False, keeper=keeper)
+        engine.loop.submit(request)
+        while not request.is_over:
+            engine.loop.step()
+        return request.counts.forward_passes
+
+    engine = Engine(copying_model(), byte_tokenizer(), prefix_cells=0)
+    alone = passes_of(engine, "one")
+    assert passes_of(engine, "one") == passes_of(engine, "two") == alone
+    assert passes_of(engine, "") == alone > passes_of(engine, "")
+    assert passes_of(engine, "one") == alone
+
+
+def test_what_followed_very_often_is_counted_on() -> None:
+    often, as_often = [1, 5, sources.BREAK], [1, 6, sources.BREAK]
+    ngrams = sources.Ngrams()
+    ngrams._note(often * 254 + as_often * 300)
+    assert [token for token, _ in ngrams.after([1])] == [6, 5]
+
+
 def test_contexts_that_push_each_other_out_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "_SLOTS", 3)
     engine = Engine(copying_model(), byte_tokenizer())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -115,6 +116,17 @@ def test_no_probe_without_drafts_and_none_in_lock_step(options: dict[str, Any], 
 
 def forget_ngrams(engine: Engine) -> None:
     engine.loop.drafter._ngrams.after = lambda _: iter(())  # type: ignore[method-assign]
+
+
+def test_the_time_to_note_the_texts_of_the_model_counts_against_no_guess() -> None:
+    model = FakeModel(by_position, vocabulary=VOCABULARY)
+    model.probe_tokens = replace(SURE, written=torch.arange(200, dtype=torch.int32) % 90)
+    engine = Engine(model, byte_tokenizer())
+    ngrams = engine.loop.drafter._ngrams
+    engine.prepare(TEXT, None, {"drafts": 8}, with_events=False)
+    assert not list(ngrams.after([3])), "whoever asks for no weighing waits for no texts before they are needed"
+    engine.prepare(TEXT, None, {"drafts": "auto"}, with_events=False)
+    assert [token for token, _ in ngrams.after([3])] == [4], "before the first step whose time is taken"
 
 
 @pytest.mark.parametrize(("seconds", "is_worth_it"), [(0.0, True), (0.5, True), (10.0, False)])

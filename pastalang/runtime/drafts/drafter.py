@@ -50,6 +50,12 @@ class EngineDrafter:
         self._ahead = ahead
         self._chances = Chances(None if ahead is None else ahead.belief)
 
+    def weigh(self, costs: StepCosts | None) -> None:
+        """Guesses have to be worth their time from now on, if it could be measured. What takes time once is done now,
+        and not in a step."""
+        self.costs = costs
+        self._ngrams.begin()
+
     def begin_step(self) -> None:
         """Times are taken where they are compared with something: reading the clock of a thread can be slow."""
         self._began = self._now()
@@ -69,7 +75,8 @@ class EngineDrafter:
         began = self._now()
         trees: dict[BranchState, tuple[Guess, ...]] = {}
         for branch in branches:
-            self._ngrams.read(branch)
+            if _shares(branch.request):
+                self._ngrams.read(branch)
         for weighed in (False, True):
             some = [branch for branch in branches if (branch.drafts == "auto") is weighed]
             if weighed and (self.costs is None or not self._is_worth_trees(self.costs, len(some), step)):
@@ -130,13 +137,14 @@ class EngineDrafter:
             self._ahead.end(tree.branch)
 
     def remember(self, request: RequestState) -> None:
-        if request.drafts != {"off"}:
+        if request.drafts != {"off"} and _shares(request):
             self._values.note(request)
             for branch in request.live:
                 self._ngrams.read(branch)
 
     def _tree(self, branch: BranchState) -> list[Guess]:
-        tree = GuessTree(branch, self._values, self._chances)
+        shares = _shares(branch.request)
+        tree = GuessTree(branch, self._values if shares else Values(), self._chances)
         tree.copy_from(self._texts)
         tree.remember()
         predicted = [] if self._ahead is None else self._ahead.predicted(branch)
@@ -146,10 +154,17 @@ class EngineDrafter:
             if len(path) < len(predicted):
                 for one in predicted[len(path)]:
                     yield one.token, kind_of(one.distance, one.probability)
-            yield from self._ngrams.after((*last, *path)[-LONGEST:])
+            if shares:
+                yield from self._ngrams.after((*last, *path)[-LONGEST:])
 
         tree.grow(likely)
         return tree.guesses
+
+
+def _shares(request: RequestState) -> bool:
+    """Whether a request knows what others wrote, and they what it writes. A keeper does not tell others anything, not
+    even by the passes that they take."""
+    return not request.options.keeper
 
 
 def _without_draws(steps: Iterable[tuple[int, float]]) -> float:

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush, nlargest
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+import numpy as np
 
 from pastalang.plan.branches import Hole, Text
 from pastalang.plan.machine import Cursor, Draw, Feed
@@ -47,6 +49,7 @@ _ENDS = 0.3  # that a value ends where it may
 _BY_LENGTH = (0.15, 0.3, 0.45, 0.6)  # that what followed most often follows again, by the length of the context
 _BY_RANK, _BY_TIMES = (1.0, 0.4, 0.25, 0.2), (0.8, 1.0, 1.1, 1.2)  # the others; and by how often it did
 _TRUST, _MEMORY = 8, 256  # guesses: see `Shares`
+_NOTHING: Final = np.zeros(0, np.uint32)  # a mask that allows no token
 
 # Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth. From
 # `NGRAM` on: one that followed before, by the length of the context, its rank and how often. From `PREDICTED` on:
@@ -68,6 +71,7 @@ class GuessTree:
         self._encoder: Encoder = branch.request.tokens.encoder
         self._base = branch.request.base.drafts
         self._known: dict[tuple[int, int], int] = {}  # a guess by its parent and its token
+        self._allowed: set[int] = set()  # the guesses that are known to be allowed
         self._reached: list[float] = []  # the chance that a guess and all before it are right
         self._machine = branch.request.tokens.machine
         self._after = self._text_after(branch.cursor)
@@ -93,7 +97,7 @@ class GuessTree:
             if fed is None:
                 return
             of_kind = kind + match * DEEPEST + min(depth, DEEPEST - 1)
-            parent = self._add(token, parent, self._chances.of(of_kind), of_kind)
+            parent = self._add_allowed(token, parent, self._chances.of(of_kind), of_kind)
             forced = fed[1:]
             parent = self._add_forced(forced, parent)
             depth += 1
@@ -111,7 +115,7 @@ class GuessTree:
             fed = _take(way, token)
             if fed is None:
                 continue
-            parent = self._add(token, FROM_BRANCH, chance, _REMEMBERED)
+            parent = self._add_allowed(token, FROM_BRANCH, chance, _REMEMBERED)
             parent = self._add_forced(fed[1:], parent)
             if way.is_finished:
                 self._go_on(parent, self._after, 1.0)
@@ -134,15 +138,18 @@ class GuessTree:
             for chance, token, kind in ranked:
                 if -reached * chance < least:
                     break
-                if (parent, token) not in self._known:
-                    allowed = ways[number].allowed() if allowed is None else allowed
+                known = self._known.get((parent, token))
+                if known is None:
+                    allowed = _allowed(ways[number]) if allowed is None else allowed
                     if not _is_in(allowed, token):
                         continue
+                elif known not in self._allowed:
+                    continue  # a value that is remembered goes on by itself, and may not be allowed here
                 way = ways[number].copy_for_probe()
                 fed = _taken(way, token)
                 if fed is None:
                     continue
-                added = self._add(token, parent, chance, kind)
+                added = self._add_allowed(token, parent, chance, kind)
                 added = self._add_forced(fed[1:], added)
                 if way.is_finished:
                     self._go_on(added, self._after, 1.0)
@@ -174,12 +181,12 @@ class GuessTree:
     def _may_end(self, way: OpenHole, parent: int, match: int, depth: int) -> None:
         """The value may end here. That saves a pass if the branch goes on with a text and another value."""
         closing = self._values.closing(self._hole.field.path)
-        if self._after is None or closing is None or way.is_finished or not _is_in(way.allowed(), closing):
+        if self._after is None or closing is None or way.is_finished or not _is_in(_allowed(way), closing):
             return
         kind = _END + match * DEEPEST + min(depth, DEEPEST - 1)
         chance = self._chances.of(kind)
         if self._chance_of(parent) * chance >= _UNLIKELY:
-            self._go_on(self._add(closing, parent, chance, kind), self._after, 1.0)
+            self._go_on(self._add_allowed(closing, parent, chance, kind), self._after, 1.0)
 
     def _go_on(self, parent: int, after: _TextAfter | None, chance: float) -> None:
         """The value has ended: the text after it, and what the field after that held before."""
@@ -216,6 +223,11 @@ class GuessTree:
         if number == len(self.guesses):
             self.guesses.append(Guess(token, parent, chance, kind))
             self._reached.append(self._chance_of(parent) * chance)
+        return number
+
+    def _add_allowed(self, token: int, parent: int, chance: float, kind: int) -> int:
+        number = self._add(token, parent, chance, kind)
+        self._allowed.add(number)
         return number
 
     def _add_forced(self, tokens: Sequence[int], parent: int) -> int:
@@ -263,12 +275,17 @@ class Chances:
         return likely if kind < _SECOND_COPY else likely / 3
 
 
+def _allowed(way: OpenHole) -> TokenMask:
+    """Nothing, where the type turns out to be one that cannot be enforced: guesses end no run."""
+    try:
+        return way.allowed()
+    except GuideError:
+        return _NOTHING
+
+
 def _take(way: OpenHole, token: int) -> tuple[int, ...] | None:
     """The tokens that are fed if a hole takes a token. None if it does not, or does not keep it."""
-    try:
-        return _taken(way, token) if not way.is_finished and _is_in(way.allowed(), token) else None
-    except GuideError:
-        return None
+    return _taken(way, token) if not way.is_finished and _is_in(_allowed(way), token) else None
 
 
 def _taken(way: OpenHole, token: int) -> tuple[int, ...] | None:

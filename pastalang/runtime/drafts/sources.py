@@ -201,11 +201,15 @@ class Ngrams:
         self._tokens, self._counts = array("i"), array("B")
         self._read: WeakKeyDictionary[BranchState, int] = WeakKeyDictionary()  # draws
 
-    def read(self, branch: BranchState) -> None:
-        """Note what the branch has drawn since it was read."""
+    def begin(self) -> None:
+        """Note the texts that were written before, which takes a while."""
         if self._written is not None:
             self._note(self._written.tolist())
             self._written = None
+
+    def read(self, branch: BranchState) -> None:
+        """Note what the branch has drawn since it was read."""
+        self.begin()
         drawn, tokens = branch.record.drawn, branch.sequence.tokens
         for one in drawn[self._read.get(branch, 0) :]:
             if one.index is not None and one.index < len(tokens) and tokens[one.index] == one.token:
@@ -255,12 +259,12 @@ class Ngrams:
                 way += 1
             if tokens[way] != token:
                 tokens[way], counts[way] = token, 0
+            if counts[way] == _MOST:
+                counts[first : last + 1] = array("B", [count // 2 for count in counts[first : last + 1]])
             counts[way] += 1
             if way > first and counts[way] > counts[way - 1]:
                 counts[way], counts[way - 1] = counts[way - 1], counts[way]
                 tokens[way], tokens[way - 1] = tokens[way - 1], tokens[way]
-            elif counts[way] == _MOST:
-                counts[first : last + 1] = array("B", [count // 2 for count in counts[first : last + 1]])
 
 
 def last_tokens(branch: BranchState, length: int) -> list[int]:

@@ -433,7 +433,8 @@ class Reviewer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the caller asks of one run. Requests of different keepers share no kept prompt."""
+    """What the caller asks of one run. Requests of different keepers share no kept prompt, and those that have a keeper
+    leave nothing behind that drafts are guessed from."""
 
     number: int
     seed: int
