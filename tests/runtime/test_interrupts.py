@@ -337,6 +337,22 @@ def test_a_task_that_is_cancelled_in_the_middle_of_a_step_loses_nothing() -> Non
     assert of_one(RECORD, {"title": "a TV"})(engine) == expected
 
 
+def test_ctrl_c_before_a_request_is_queued_takes_nothing_from_the_others() -> None:
+    engine = engine_of()
+    waits, other = (engine.prepare(RECORD, {"title": "a TV"}, {}, with_events=False) for _ in range(2))
+    engine.loop.submit(other)
+    engine.loop.step()
+    engine.loop.cancel([waits])
+    engine.loop.submit(waits)
+    while not other.is_over:
+        engine.loop.step()
+    assert isinstance(waits.error, pastalang.Cancelled) and engine.scheduler.is_idle
+    alone = engine_of().run(RECORD, {"title": "a TV"})
+    assert engine.outcome_of(other).text == alone.text  # type: ignore[union-attr]
+    assert other.counts.forward_passes == alone.usage.forward_passes
+    check_lossless(engine)
+
+
 def test_ctrl_c_in_a_run_of_asyncio_cancels_it() -> None:
     engine, forward = engine_of(), FakeModel.forward
 

@@ -76,13 +76,20 @@ class Scheduler:
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
     def submit(self, request: RequestState) -> None:
-        self._waiting.append(request)
+        """One that was cancelled before is over."""
+        if not request.is_over:
+            self._waiting.append(request)
 
     def cancel(self, request: RequestState) -> None:
         """Between steps, at any time. Everything that the request holds is given back."""
-        if not request.is_over:
-            self._fail(request, Cancelled("the run was cancelled", plan=request.plan))
+        if request.is_over:
+            return
+        error = Cancelled("the run was cancelled", plan=request.plan)
+        if request in self._active or request in self._waiting:
+            self._fail(request, error)
             self._over.remove(request)
+        else:
+            request.error, request.is_over = error, True
 
     def start_again(self) -> None:
         """A step was broken off, and nothing that it has half changed is trusted: the memory is empty again, no prompt
