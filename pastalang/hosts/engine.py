@@ -11,6 +11,7 @@ the whole answer.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import (
@@ -40,7 +41,7 @@ from pastalang.hosts.errors import Unsupported
 from pastalang.hosts.servers import SERVERS, Kind, Server, Turns, roles_of
 from pastalang.hosts.token_run import KnownTokens, TokenRun
 from pastalang.hosts.transport import Transport
-from pastalang.hosts.whole import Chats
+from pastalang.hosts.whole import Chats, spelled_at
 from pastalang.plan.branches import Form, Hole, Mode, Placement
 from pastalang.plan.build import with_history
 from pastalang.plan.plan import Plan
@@ -322,7 +323,7 @@ class RemoteEngine(Asking):
         report: Callable[[Event], None] | None,
     ) -> Result[Any]:  # fmt: skip
         assert self._server is not None and self._turns is not None
-        turns = await self._turns.of(roles_of(call.plan))
+        turns = await self._turns.of(roles_of(call.plan), end=end)
         memory, replies, rounds = Memory(), [], 0
         while True:
             known = None if self.known_tokens is None else self.known_tokens.bound(call.plan)
@@ -360,7 +361,10 @@ class RemoteEngine(Asking):
             [(found.prompt_tokens, found.cached_tokens, found.written_tokens)], waves=found.requests,
             rounds=found.requests - 1, seconds=time.monotonic() - started, mode="whole", requests=found.requests,
         )  # fmt: skip
-        problems = [_problem(one) for one in found.objections]
+        exact, asked = found.answer.exact, found.requests
+        problems = [
+            Problem(path_text(one.path), one.reason, spelled_at(exact, one.path), asked) for one in found.objections
+        ]
         return _finished(call, (found.answer,), False, usage, [found.model], problems, found.prompt)
 
 
@@ -519,12 +523,19 @@ class _Background:
                 self._thread.start()
             return self._loop
 
+    def forget(self) -> None:
+        """In the child of a fork, where the thread does not run."""
+        self._loop = self._thread = None
+        self._starting = threading.Lock()
+
 
 async def _next_of(items: AsyncGenerator[T, None]) -> T:
     return await anext(items)
 
 
 _BACKGROUND: Final = _Background()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_BACKGROUND.forget)
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:

@@ -101,7 +101,8 @@ def open_server(
 
 
 def _soon(patience: Patience) -> Patience:
-    return replace(patience, timeout=min(patience.timeout, _SOON), retries=min(patience.retries, 1))
+    timeout, retries = min(patience.timeout, _SOON), min(patience.retries, 1)
+    return replace(patience, timeout=timeout, retries=retries, longest_pause=_SOON)
 
 
 def connect(
@@ -130,12 +131,18 @@ def connect(
     """
     from pastalang.hosts.servers import Kind
     from pastalang.hosts.transport import Patience
+    from pastalang.runtime.call import check_in_flight, check_size
     from pastalang.runtime.log import check_hook
 
     address = address_of(url)
     kinds = [one.value for one in Kind]
     if kind != "auto" and kind not in kinds:
         raise BadInputs(f"`kind` must be auto, {', '.join(kinds)}, not {kind!r:.40}")
+    check_in_flight(in_flight)
+    check_size("retries", retries, minimum=0)
+    _check_seconds("timeout", timeout)
+    if deadline is not None:
+        _check_seconds("deadline", deadline)
     patience = Patience(timeout=timeout, deadline=deadline, retries=retries)
     check_hook("on_request", on_request)
     engine = _engine_at(
@@ -144,6 +151,11 @@ def connect(
     )  # fmt: skip
     engine.on_request = on_request
     return engine
+
+
+def _check_seconds(name: str, given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
+        raise BadInputs(f"`{name}` must be a number of seconds above 0, not {given!r:.40}")
 
 
 def _engine_at(

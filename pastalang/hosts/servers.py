@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from pastalang.hosts.constraints import (
     Constraint,
@@ -27,7 +27,7 @@ from pastalang.hosts.constraints import (
     pattern_grammar,
 )
 from pastalang.hosts.errors import HostError, Unsupported
-from pastalang.hosts.transport import Patience, Transport
+from pastalang.hosts.transport import Patience, Transport, text_in, understood
 from pastalang.plan.branches import TurnStart
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
@@ -50,6 +50,7 @@ class Kind(Enum):
         return self is not Kind.OPENAI
 
 
+T = TypeVar("T")
 Tokens: TypeAlias = tuple[int, ...]
 
 
@@ -109,12 +110,11 @@ class Server(ABC):
 
     async def ask(self, ask: Ask, *, end: float | None) -> Reply:
         """Raises `HostError`, also for an answer that is not of the server's documented shape."""
-        answer = await self.transport.post(self.path, self.body(ask), end=end)
-        try:
-            return self.reply(answer)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
-            shown = json.dumps(answer, ensure_ascii=False)[:200]
-            raise HostError(f"{self.transport.url}{self.path} answered in an unknown shape: {shown}") from problem
+        return await self.asked(self.path, self.body(ask), self.reply, end)
+
+    async def asked(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], end: float | None) -> T:
+        """What is read of the answer of any address of the server. Raises `HostError`."""
+        return understood(self.transport.url + path, await self.transport.post(path, body, end=end), read)
 
     def widths(self, vocabulary: int) -> tuple[int, ...]:
         """How many of the likeliest tokens to ask for where one of them has to fit: one number after the other."""
@@ -129,7 +129,7 @@ class Server(ABC):
         """The value in an answer."""
 
     @abstractmethod
-    async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
+    async def rendered(self, messages: Sequence[Mapping[str, str]], *, end: float | None) -> str:
         """The messages in the model's chat template, up to the beginning of its turn."""
 
 
@@ -167,16 +167,16 @@ class Vllm(Server):
         scores = (choice.get("logprobs") or {}).get("token_logprobs")
         details = usage.get("prompt_tokens_details") or {}
         return Reply(
-            choice["text"], int(usage.get("completion_tokens", len(scores or ()))), _sum(scores),
+            text_in(choice["text"]), int(usage.get("completion_tokens", len(scores or ()))), _sum(scores),
             choice["finish_reason"] == "length", int(usage.get("prompt_tokens", 0)),
             int(details.get("cached_tokens") or 0), _vllm_tokens(choice.get("logprobs") or {}),
         )  # fmt: skip
 
-    async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
+    async def rendered(self, messages: Sequence[Mapping[str, str]], *, end: float | None) -> str:
         body = {"model": self.model, "messages": list(messages), "add_generation_prompt": True}
-        found = await self.transport.post("/tokenize", body)
-        text = await self.transport.post("/detokenize", {"model": self.model, "tokens": found["tokens"]})
-        return str(text["prompt"])
+        tokens = await self.asked("/tokenize", body, lambda found: list(map(int, found["tokens"])), end)
+        body = {"model": self.model, "tokens": tokens}
+        return await self.asked("/detokenize", body, lambda found: text_in(found["prompt"]), end)
 
 
 class Sglang(Server):
@@ -212,12 +212,12 @@ class Sglang(Server):
         about = answer["meta_info"]
         scores = [one[0] for one in about["output_token_logprobs"]] if about.get("output_token_logprobs") else None
         return Reply(
-            answer["text"], int(about["completion_tokens"]), _sum(scores),
+            text_in(answer["text"]), int(about["completion_tokens"]), _sum(scores),
             (about.get("finish_reason") or {}).get("type") == "length", int(about.get("prompt_tokens", 0)),
             int(about.get("cached_tokens") or 0), _sglang_tokens(about),
         )  # fmt: skip
 
-    async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
+    async def rendered(self, messages: Sequence[Mapping[str, str]], *, end: float | None) -> str:
         raise Unsupported(
             "SGLang does not show its chat template: pass `tokenizer=`, the name or the folder of the model's "
             "tokenizer, or set PASTALANG_TOKENIZER"
@@ -255,7 +255,7 @@ class LlamaCpp(Server):
     def reply(self, answer: Any) -> Reply:
         scores = [one.get("logprob") for one in answer.get("completion_probabilities") or ()]
         return Reply(
-            answer["content"], int(answer["tokens_predicted"]), _sum(scores or None),
+            text_in(answer["content"]), int(answer["tokens_predicted"]), _sum(scores or None),
             answer.get("stop_type") == "limit", int(answer.get("tokens_evaluated", 0)),
             int(answer.get("tokens_cached") or 0), _llama_tokens(answer),
         )  # fmt: skip
@@ -263,9 +263,9 @@ class LlamaCpp(Server):
     def widths(self, vocabulary: int) -> tuple[int, ...]:
         return (_WIDE, vocabulary)
 
-    async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
-        found = await self.transport.post("/apply-template", {"messages": list(messages)})
-        return str(found["prompt"])
+    async def rendered(self, messages: Sequence[Mapping[str, str]], *, end: float | None) -> str:
+        body = {"messages": list(messages)}
+        return await self.asked("/apply-template", body, lambda found: text_in(found["prompt"]), end)
 
 
 SERVERS: Final[Mapping[Kind, type[Server]]] = {Kind.VLLM: Vllm, Kind.SGLANG: Sglang, Kind.LLAMA_CPP: LlamaCpp}
@@ -365,19 +365,19 @@ class Turns:
         self._tokenizer = tokenizer
         self._known: dict[tuple[Role, ...], tuple[Turn, ...]] = {}
 
-    async def of(self, roles: tuple[Role, ...]) -> tuple[Turn, ...]:
+    async def of(self, roles: tuple[Role, ...], *, end: float | None) -> tuple[Turn, ...]:
         if roles not in self._known:
             if self._tokenizer is not None:
                 self._known[roles] = turns_of(self._tokenizer, roles)
             else:
-                self._known[roles] = await self._asked(roles)
+                self._known[roles] = await self._asked(roles, end)
         return self._known[roles]
 
-    async def _asked(self, roles: Sequence[Role]) -> tuple[Turn, ...]:
+    async def _asked(self, roles: Sequence[Role], end: float | None) -> tuple[Turn, ...]:
         """The server renders messages of marks, and the words between the marks are the template's."""
         marks = [_MARK.format(index) for index in range(len(roles) - 1)]
         rest = await self._server.rendered(
-            [{"role": role.value, "content": mark} for role, mark in zip(roles, marks, strict=False)]
+            [{"role": role.value, "content": mark} for role, mark in zip(roles, marks, strict=False)], end=end
         )
         openings = []
         for mark in marks:

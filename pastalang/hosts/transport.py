@@ -7,16 +7,20 @@ that it is busy (429) or broken (5xx). An answer that was read to its end is nev
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
 
 import httpx
 
 from pastalang.hosts.errors import HostError, ServerLost
 
+T = TypeVar("T")
 _BUSY: Final = frozenset({408, 409, 425, 429})
 _OVERLOADED: Final = frozenset({429, 502, 503, 504})  # says the server, or what stands before it, of every request
 _CLOSED: Final = frozenset({401, 403})
@@ -27,7 +31,8 @@ _SHOWN: Final = 300  # characters of an error's body
 class Patience:
     """How long and how often a server is asked. Times are in seconds.
 
-    `deadline` is for a whole run, all retries included; `timeout` for one request.
+    `deadline` is for a whole run, all retries included; `timeout` for one request. A server that asks for more than
+    `longest_pause` is given up.
     """
 
     timeout: float = 120.0
@@ -35,6 +40,7 @@ class Patience:
     retries: int = 5
     wait: float = 0.5  # before the first retry; doubled for each one after it, with jitter
     longest_wait: float = 30.0
+    longest_pause: float = math.inf
 
 
 class Transport:
@@ -98,35 +104,40 @@ class Transport:
         self, method: str, path: str, body: Mapping[str, Any] | None, end: float | None, patience: Patience
     ) -> Any:  # fmt: skip
         client, places = self._here()
+        left = None if end is None else end - time.monotonic()
         outcome = _Again("there was no time to ask")
-        for attempt in range(patience.retries + 1):
-            if end is not None and time.monotonic() >= end:
-                break
-            async with places:
-                self.sent += 1
-                answered = await self._once(client, method, path, body, end, patience.timeout)
-            if isinstance(answered, _Answer):
-                return answered.value
-            outcome = answered
-            if attempt < patience.retries:
-                await asyncio.sleep(_pause(patience, attempt, outcome.retry_after, end))
-        if end is not None and time.monotonic() >= end:
-            raise HostError(f"{self.url}{path} was not answered within the deadline: {outcome.reason}")
-        reason = f"{self.url}{path} failed {patience.retries + 1} times: {outcome.reason}"
-        raise ServerLost(reason) if outcome.is_lost else HostError(reason)
+        try:
+            async with asyncio.timeout(left):
+                for attempt in range(patience.retries + 1 if left is None or left > 0 else 0):
+                    async with places:
+                        if end is not None and time.monotonic() >= end:
+                            break  # those who had the places have just given up
+                        self.sent += 1
+                        outcome = _Again("no answer") if attempt == 0 else outcome
+                        answered = await self._once(client, method, path, body, patience.timeout)
+                    if isinstance(answered, _Answer):
+                        return answered.value
+                    outcome = answered
+                    if attempt == patience.retries or (outcome.retry_after or 0) > patience.longest_pause:
+                        times = "once" if attempt == 0 else f"{attempt + 1} times"
+                        reason = f"{self.url}{path} failed {times}: {outcome.reason}"
+                        raise ServerLost(reason) if outcome.is_lost else HostError(reason)
+                    await asyncio.sleep(_pause(patience, attempt, outcome.retry_after))
+        except TimeoutError:
+            pass
+        raise HostError(f"{self.url}{path} was not answered within the deadline: {outcome.reason}")
 
     async def _once(
-        self, client: httpx.AsyncClient, method: str, path: str, body: Mapping[str, Any] | None, end: float | None,
-        timeout: float,
-    ) -> _Answer | _Again:  # fmt: skip
-        timeout = timeout if end is None else min(timeout, max(0.01, end - time.monotonic()))
+        self, client: httpx.AsyncClient, method: str, path: str, body: Mapping[str, Any] | None, timeout: float
+    ) -> _Answer | _Again:
         try:
-            answer = await client.request(method, self.url + path, json=body, timeout=timeout)
-        except httpx.TimeoutException:
-            return _Again(f"no answer within {timeout:.0f} s")
+            async with asyncio.timeout(timeout):  # httpx counts anew with each part that arrives
+                answer = await client.request(method, self.url + path, json=body, timeout=timeout)
+        except (httpx.TimeoutException, TimeoutError):
+            return _Again(f"no answer within {timeout:.3g} s")
         except httpx.ConnectError as problem:
             return _Again(f"no connection ({problem})", is_lost=True)
-        except httpx.TransportError as problem:
+        except httpx.RequestError as problem:
             return _Again(f"{type(problem).__name__}: {problem}".rstrip(": "))
         reason = f"status {answer.status_code}: {_message(answer)}"
         if answer.status_code in _BUSY or answer.status_code >= 500:
@@ -138,14 +149,29 @@ class Transport:
             raise HostError(f"{self.url}{path} answered with {reason}{moved}")
         try:
             return _Answer(answer.json())
-        except ValueError:
+        except (ValueError, RecursionError):
             return _Again(f"the answer is not JSON: {answer.text[:60]!r}")
 
 
-def _pause(patience: Patience, attempt: int, retry_after: float | None, end: float | None) -> float:
+def understood(address: str, answer: Any, read: Callable[[Any], T]) -> T:
+    """What is read of an answer. Raises `HostError` if it is not of the documented shape."""
+    try:
+        return read(answer)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+        shown = json.dumps(answer, ensure_ascii=False)[:200]
+        raise HostError(f"{address} answered in an unknown shape: {shown}") from problem
+
+
+def text_in(value: Any) -> str:
+    """Raises `TypeError` for anything but a text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} in place of a text")
+    return value
+
+
+def _pause(patience: Patience, attempt: int, retry_after: float | None) -> float:
     longest: float = min(patience.longest_wait, patience.wait * 2**attempt)
-    pause = max(longest * random.uniform(0.5, 1.0), retry_after or 0.0)
-    return pause if end is None else min(pause, max(0.0, end - time.monotonic()))
+    return max(longest * random.uniform(0.5, 1.0), retry_after or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +193,7 @@ def _message(answer: httpx.Response) -> str:
     """What the server says is wrong, whichever way it spells its errors."""
     try:
         body = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return answer.text[:_SHOWN].strip() or answer.reason_phrase
     found = body.get("error", body.get("message", body.get("detail", body))) if isinstance(body, dict) else body
     if isinstance(found, dict):
@@ -176,7 +202,13 @@ def _message(answer: httpx.Response) -> str:
 
 
 def _seconds(answer: httpx.Response) -> float | None:
+    """The seconds of `Retry-After`, which is a number or a date."""
+    given = answer.headers.get("retry-after", "")
     try:
-        return max(0.0, float(answer.headers.get("retry-after", "")))
+        seconds = float(given)
     except ValueError:
-        return None
+        try:
+            seconds = parsedate_to_datetime(given).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

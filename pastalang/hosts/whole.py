@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from pastalang.hosts.errors import HostError
-from pastalang.hosts.transport import Transport
+from pastalang.hosts.transport import Transport, text_in, understood
 from pastalang.plan.branches import InputText, Text, TurnEnd, TurnStart
 from pastalang.plan.plan import Plan
 from pastalang.program import types as t
@@ -130,6 +130,7 @@ class _Chat:
 
     async def again(self, text: str, objections: Sequence[Objection]) -> str:
         """The answer with other values in place of those that are rejected; all of it anew if they have no keys."""
+        text = text.encode(errors="replace").decode()  # of half a character, which cannot be sent
         reasons = "\n".join(f"- {path_text(one.path) or 'all of it'}: {one.reason}" for one in objections[:10])
         keys = _rejected_keys(objections, self.output)
         reply = {"role": "assistant", "content": text}
@@ -139,7 +140,7 @@ class _Chat:
         part = t.Object(tuple(one for one in self.output.fields if one.key in keys))
         names = ", ".join(f'"{key}"' for key in keys)
         request = f"These values are not accepted:\n{reasons}\nWrite {names} again, corrected."
-        return _merged(text, await self.ask(part, reply, {"role": "user", "content": request}))
+        return _merged(text, await self.ask(part, reply, {"role": "user", "content": request}), keys)
 
     async def ask(self, output: t.Type, *more: Mapping[str, str]) -> str:
         is_object = isinstance(output, t.Object)
@@ -156,19 +157,21 @@ class _Chat:
             **({} if self.sampling.top_p is None else {"top_p": self.sampling.top_p}),
         }
         answer = await self.chats.transport.post("/v1/chat/completions", body, end=self.end)
-        try:
-            message, usage = answer["choices"][0]["message"], answer.get("usage") or {}
-            text = message["content"]
-            if text is None:
-                raise HostError(f"the server refuses: {message.get('refusal') or 'it gives no reason'}")
-            self.requests += 1
-            self.prompt += int(usage.get("prompt_tokens") or 0)
-            self.written += int(usage.get("completion_tokens") or 0)
-            self.cached += int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
-            return text if is_object else _unwrapped(text)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as problem:
-            shown = json.dumps(answer, ensure_ascii=False)[:200]
-            raise HostError(f"{self.chats.transport.url} answered in an unknown shape: {shown}") from problem
+        text = understood(self.chats.transport.url, answer, self._read)
+        return text if is_object else _unwrapped(text)
+
+    def _read(self, answer: Any) -> str:
+        """The text of an answer, whose tokens are counted."""
+        message, usage = answer["choices"][0]["message"], answer.get("usage") or {}
+        content = message["content"]
+        if content is None:
+            raise HostError(f"the server refuses: {message.get('refusal') or 'it gives no reason'}")
+        text = "".join(text_in(part["text"]) for part in content) if isinstance(content, list) else text_in(content)
+        self.requests += 1
+        self.prompt += int(usage.get("prompt_tokens") or 0)
+        self.written += int(usage.get("completion_tokens") or 0)
+        self.cached += int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+        return text
 
 
 _KEY: Final = "value"  # of the object around an answer that is none: servers take objects only
@@ -199,10 +202,22 @@ def _rejected_keys(objections: Sequence[Objection], output: t.Type) -> tuple[str
     return tuple(key for key in known if key in found)
 
 
-def _merged(text: str, again: str) -> str:
-    """The answer with the values that were asked for again, in the order of its keys."""
+def _merged(text: str, again: str, keys: Sequence[str]) -> str:
+    """The answer with the values that were asked for again, and no others, in the order of its keys."""
     try:
         old, new = parse_json(text), parse_json(again)
     except NotJson:
         return text
-    return write_json({**old, **new}) if isinstance(old, dict) and isinstance(new, dict) else text
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return text
+    return write_json({**old, **{key: new[key] for key in keys if key in new}})
+
+
+def spelled_at(value: Any, path: Sequence[str | int]) -> str:
+    """The part of an answer at a place, as JSON; empty if there is none, as for a key that is missing."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return ""
+    return write_json(value)

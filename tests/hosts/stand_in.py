@@ -192,6 +192,7 @@ def listening(host: StandIn) -> Iterator[str]:
         def log_message(self, format: str, *words: Any) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  # whoever asked may be gone
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

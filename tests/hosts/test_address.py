@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,13 +148,21 @@ def test_what_is_no_server_of_models_is_said_so(answer: Any, message: str) -> No
 def test_a_run_on_a_server_that_fails_and_is_killed_has_each_row_once_in_the_end(host: StandIn, address: str) -> None:
     command = f"extract {TYPE} docs.jsonl --model {address} --chunk 3 --in-flight 4 --resume -o"
     assert typed(f"{command} whole.jsonl").exit_code == 0
-    host.answer = lambda prompt, constraint: (time.sleep(0.02), first_value(prompt, constraint))[1]
+    numbers, is_killed = itertools.count(), threading.Event()
+
+    def answer_some(prompt: str, constraint: Any) -> str:
+        if next(numbers) >= 60:  # the run cannot end before it is killed
+            is_killed.wait(60)
+        return first_value(prompt, constraint)
+
+    host.answer = answer_some
     host.faults, journal = faults(0, 20), Path("out.jsonl.run/journal.jsonl")
     words = [sys.executable, "-m", "pastalang", *command.split(), "out.jsonl"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as run:
         while run.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") < 5):
             time.sleep(0.005)
         os.kill(run.pid, signal.SIGKILL)
+    is_killed.set()
     assert run.returncode == -signal.SIGKILL and len(read_rows(str(journal))) < 13
     host.faults = faults(1, 20)
     again = typed(f"{command} out.jsonl")

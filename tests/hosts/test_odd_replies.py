@@ -1,0 +1,201 @@
+"""Servers that answer late, never, or what nobody has asked for: an error of the run, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import multiprocessing
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import httpx
+import pytest
+
+import pastalang
+from pastalang.errors import BadInputs, HostError
+from pastalang.hosts.transport import Patience, _seconds
+from tests.hosts.stand_in import StandIn
+from tests.hosts.test_branches import PRODUCT, Product
+
+FIRST = {"brand": "Sharp", "kind": "tv", "size": 1, "headline": "x"}
+
+
+def chat(content: Any, **usage: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": content}}], "usage": usage}
+
+
+class Odd(StandIn):
+    """Answers requests to `path` with one reply, as it stands."""
+
+    path = ""
+    reply: Any = None
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path != self.path:
+            return await super().handle(request)
+        if callable(self.reply):
+            await self.reply()
+        return self.reply if isinstance(self.reply, httpx.Response) else httpx.Response(200, json=self.reply)
+
+
+def odd(kind: str, path: str, reply: Any, **patience: Any) -> pastalang.RemoteEngine:
+    host = Odd(kind)
+    host.path, host.reply = path, reply
+    engine = host.connect(in_flight=patience.pop("in_flight", 32))
+    engine._transport.patience = Patience(**{"retries": 1, "wait": 0.001, **patience})
+    return engine
+
+
+# ── in an unknown shape ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "reply"),
+    [
+        ("openai", "/v1/chat/completions", chat(5)),
+        ("openai", "/v1/chat/completions", chat([{"type": "image"}])),
+        ("openai", "/v1/chat/completions", httpx.Response(200, text=json.dumps(chat("{}", prompt_tokens=1e999)))),
+        ("openai", "/v1/chat/completions", httpx.Response(200, text="[" * 100_000)),
+        ("openai", "/v1/chat/completions", httpx.Response(500, text="[" * 100_000)),
+        ("vllm", "/tokenize", {}),
+        ("vllm", "/detokenize", {"prompt": None}),
+        ("vllm", "/v1/completions", {"choices": [{"text": None, "finish_reason": "stop"}]}),
+        ("sglang", "/generate", {"text": ["x"], "meta_info": {"completion_tokens": 1}}),
+        ("llama.cpp", "/apply-template", {}),
+        ("llama.cpp", "/completion", {"content": None, "tokens_predicted": 1}),
+        ("llama.cpp", "/completion", {"content": "x", "tokens_predicted": "many"}),
+    ],
+)
+def test_a_reply_in_an_unknown_shape_is_an_error_of_the_server(kind: str, path: str, reply: Any) -> None:
+    with pytest.raises(HostError, match=r"unknown shape|not JSON|status 500"):
+        odd(kind, path, reply).run(PRODUCT, title="x")
+
+
+def test_a_body_that_is_not_packed_as_it_says_is_asked_for_again() -> None:
+    class Packed(StandIn):
+        async def handle(self, request: httpx.Request) -> httpx.Response:
+            content = (await super().handle(request)).content
+            is_first = len(self.bodies) == 1 and request.url.path == "/v1/chat/completions"
+            packed = Stream(content if is_first else gzip.compress(content))
+            return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=packed)
+
+    host = Packed("openai")
+    assert host.connect().run(PRODUCT, title="x").value["kind"] == "tv"
+    assert len(host.bodies) == 2
+
+
+class Stream(httpx.AsyncByteStream):
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    async def __aiter__(self) -> Any:
+        yield self._content
+
+
+def test_a_content_in_parts_is_their_text() -> None:
+    text = json.dumps(FIRST)
+    parts = [{"type": "text", "text": text[:9]}, {"type": "text", "text": text[9:]}]
+    assert odd("openai", "/v1/chat/completions", chat(parts)).run(PRODUCT, title="x").value == FIRST
+
+
+def test_half_a_character_is_asked_for_again() -> None:
+    answers = iter(['{"brand": "\ud800", "kind": "tv"}', '{"brand": "Sharp", "kind": "tv"}'])
+
+    class Half(StandIn):
+        async def handle(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path != "/v1/chat/completions":
+                return await super().handle(request)
+            return httpx.Response(200, text=json.dumps(chat(next(answers))))  # JSON spells half of a character
+
+    assert Half("openai").connect().extract(Product, "Sharp TV", repair=1).brand == "Sharp"
+
+
+def test_an_answer_with_more_than_was_asked_for_changes_nothing_else() -> None:
+    answers = iter([{**FIRST, "size": 500}, {**FIRST, "size": 7, "brand": "Other", "new": 1}])
+    host = StandIn("openai", answer=lambda *_: json.dumps(next(answers)))
+    assert host.connect().run(PRODUCT, title="x").value == {**FIRST, "size": 7}
+
+
+def test_an_answer_without_what_was_asked_for_leaves_the_value_that_is_objected_to() -> None:
+    answers = iter([{"brand": "Shirp", "kind": "tv"}, {"other": 1}, {"other": 2}])
+    host = StandIn("openai", answer=lambda *_: json.dumps(next(answers)))
+    with pytest.raises(pastalang.Invalid, match=r'is not a brand.*decoded 3 times, last as "Shirp"'):
+        host.connect().extract(Product, "Sharp TV", repair=2)
+
+
+# ── late, or never ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+LATE: dict[str, Callable[[], pastalang.RemoteEngine]] = {
+    "a request": lambda: odd("openai", "/v1/chat/completions", forever, timeout=0.05),
+    "a request of a run": lambda: odd("openai", "/v1/chat/completions", forever, deadline=0.1),
+    "a value": lambda: odd("vllm", "/v1/completions", forever, deadline=0.1),
+    "the words around messages": lambda: odd("llama.cpp", "/apply-template", forever, deadline=0.1),
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_what_never_ends_is_given_up(what: str) -> None:
+    with pytest.raises(HostError, match=r"no answer within 0\.05 s|within the deadline: no answer"):
+        LATE[what]().run(PRODUCT, title="x")
+
+
+def test_a_run_that_waits_for_a_place_is_given_up_at_its_deadline() -> None:
+    engine = odd("openai", "/v1/chat/completions", forever, deadline=0.1, in_flight=1)
+    found = engine.batch(PRODUCT, [{"title": "x"}] * 3)
+    assert all("within the deadline" in str(one) for one in found)
+    assert engine._transport.sent == 2, "the models, and one answer"
+
+
+def test_retry_after_may_be_a_date() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    found = [_seconds(httpx.Response(429, headers={"retry-after": given})) for given in (later, "2.5", "-1", "soon")]
+    assert found[0] is not None and 3000 < found[0] <= 3600
+    assert found[1:] == [2.5, 0.0, None]
+    assert _seconds(httpx.Response(429, headers={"retry-after": "inf"})) is None
+
+
+def test_whoever_names_an_address_does_not_wait_as_long_as_its_server_would_like() -> None:
+    busy = httpx.MockTransport(lambda _: httpx.Response(503, headers={"retry-after": "3600"}, text="loading"))
+    with pytest.raises(HostError, match="failed once: status 503: loading"):
+        pastalang.connect("http://host/v1", transport=busy)
+
+
+# ── how it is asked ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"in_flight": 0}, {"in_flight": True}, {"retries": -1}, {"retries": None}, {"timeout": None}, {"timeout": 0},
+        {"timeout": float("nan")}, {"deadline": -1.0}, {"deadline": "soon"},
+    ],
+)  # fmt: skip
+def test_a_number_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    [name] = wrong
+    with pytest.raises(BadInputs, match=f"`{name}` must be"):
+        pastalang.connect("http://host/v1", **wrong)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_the_child_of_a_fork_asks_the_server_itself() -> None:
+    engine = StandIn().connect()
+    value = engine.run(PRODUCT, title="x").value
+
+    def child() -> None:
+        assert engine.run(PRODUCT, title="x").value == value
+        assert StandIn().connect().run(PRODUCT, title="x").value == value
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(120)
+    process.kill()
+    assert process.exitcode == 0
