@@ -27,7 +27,7 @@ from collections.abc import (
 )
 from concurrent import futures
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -216,9 +216,12 @@ class RemoteEngine(Asking):
         return aoutcomes_in_turn(window.aoutcomes(as_async(inputs)), return_errors=return_errors)
 
     def stream(self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any) -> Iterator[Event]:
-        """Yield events while a program runs; each value arrives whole. The last event is `Done` or `Failed`."""
+        """Yield events while a program runs; each value arrives whole. The last event is `Done` or `Failed`.
+
+        Closing the iterator cancels the run.
+        """
         bound = self._bound(self._call(program, given), inputs)
-        return map(_warned, _BACKGROUND.iterate(lambda: self._events(*bound)))
+        return _warning(_BACKGROUND.iterate(lambda: self._events(*bound)))
 
     async def astream(
         self, program: Runnable, inputs: Mapping[str, Any] | None = None, **given: Any
@@ -391,6 +394,12 @@ class _Window(Window["Future[Outcome] | asyncio.Future[Outcome]"]):
 
     async def acancel(self, runs: Sequence[Any]) -> None:
         self.cancel(runs)
+
+
+def _warning(events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+    with closing(events):
+        for event in events:
+            yield _warned(event)
 
 
 def _warned(event: Event) -> Event:

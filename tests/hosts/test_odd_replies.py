@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import multiprocessing
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -145,6 +146,21 @@ LATE: dict[str, Callable[[], pastalang.RemoteEngine]] = {
 def test_what_never_ends_is_given_up(what: str) -> None:
     with pytest.raises(HostError, match=r"no answer within 0\.05 s|within the deadline: no answer"):
         LATE[what]().run(PRODUCT, title="x")
+
+
+def test_closing_a_stream_closes_its_requests() -> None:
+    is_closed = threading.Event()
+
+    async def until_closed() -> None:
+        try:
+            await forever()
+        finally:
+            is_closed.set()
+
+    events = odd("vllm", "/v1/completions", until_closed).stream(PRODUCT, title="x")
+    assert isinstance(next(events), pastalang.FieldStarted)
+    events.close()  # type: ignore[attr-defined]
+    assert is_closed.wait(60)
 
 
 def test_a_run_that_waits_for_a_place_is_given_up_at_its_deadline() -> None:
