@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final, assert_never
 
 from pastalang.diagnostics.suggest import one_of
@@ -317,19 +317,17 @@ class _Skeleton:
                 return _scalar_in_prompt(type)
 
     def object(self, object: t.Object, depth: int, *, is_top: bool) -> str:
+        """On one line if that is short, which its depth does not change; each field is written once."""
+        written = [f"{_key(place.key)}: {self.value(place.type, depth + 1)}" for place in object.fields]
         if not is_top and not any(place.description for place in object.fields):
-            line = f"{{ {', '.join(self.field(place, depth) for place in object.fields)} }}"
+            line = f"{{ {', '.join(written)} }}"
             if len(line) <= _LINE and "\n" not in line:
                 return line if object.fields else "{}"
-        lines = [self.described(place, depth + 1) for place in object.fields]
+        lines = map(self.described, object.fields, written, repeat(_INDENT * (depth + 1)))
         return "\n".join(["{", *lines, _INDENT * depth + "}"])
 
-    def field(self, place: t.Field, depth: int) -> str:
-        return f"{_key(place.key)}: {self.value(place.type, depth)}"
-
-    def described(self, place: t.Field, depth: int) -> str:
+    def described(self, place: t.Field, written: str, indent: str) -> str:
         """A field on its own line; the description stands after a value of one line, and above a longer one."""
-        indent, written = _INDENT * depth, self.field(place, depth)
         about = place.description or _about(place.type, self.shared)
         if not about:
             return indent + written

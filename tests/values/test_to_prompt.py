@@ -20,6 +20,7 @@ from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.describe import Style, prompt_text
 from tests.properties.hole_types import ALL_TYPES, NAMED
+from tests.work import calls_of
 
 
 def described(type: t.Type, names: Iterator[int]) -> t.Type:
@@ -69,6 +70,18 @@ def test_every_field_is_shown_with_its_description(types: list[t.Type], style: S
     if style is Style.SKELETON:
         own = [shown.index(f"\n  k{number}: ") for number in range(len(types))]
         assert own == sorted(own)
+
+
+@pytest.mark.parametrize("style", Style)
+def test_the_work_grows_with_the_depth(style: Style) -> None:
+    def calls(depth: int) -> int:
+        type: t.Type = t.Integer()
+        for _ in range(depth):
+            type = t.Object((t.Field("a", type),))
+        return calls_of(lambda: prompt_text(type, style=style))
+
+    calls(1)
+    assert calls(16) < 5 * calls(8)
 
 
 class Line(BaseModel):
