@@ -97,6 +97,11 @@ ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
         ['"2024-02-29T12:00:01"', '"2024-03-01T00:00:00"', '"2024-02-29T23:59:59.5"'],
         ['"2024-02-29T12:00:00"', '"2024-03-01T00:00:00.1"'],
     ),
+    "a time with bounds": (
+        Annotated[datetime.time, Field(ge=datetime.time(9), le=datetime.time(17, 30))],
+        ['"09:00:00"', '"10:59:59.5"', '"17:30:00"'],
+        ['"08:59:59"', '"10:60:00"', '"10:75:00"', '"16:59:60"', '"17:30:01"'],
+    ),
     "a named tuple": (Place, ['["a", 1]'], ['["a"]', '["a", "b"]', '["a", 1, 2]']),
     "str": (str, ['""', '"é😀"'], ["1", "null", "true"]),
     "str with lengths": (Annotated[str, Field(min_length=2, max_length=3)], ['"ab"', '"😀😀😀"'], ['"a"', '"abcd"']),

@@ -469,9 +469,10 @@ def between(low: str, high: str) -> str:
 def _at_least(text: str) -> str:
     if not text.strip("0-:T"):
         return _any(text)
-    if not text[0].isdigit() or text[0] == "9":
+    last = 5 if _is_tens(text) else 9
+    if not text[0].isdigit() or int(text[0]) == last:
         return text[0] + _at_least(text[1:])
-    return f"(?:{text[0]}{_at_least(text[1:])}|[{int(text[0]) + 1}-9]{_any(text[1:])})"
+    return f"(?:{text[0]}{_at_least(text[1:])}|[{int(text[0]) + 1}-{last}]{_any(text[1:])})"
 
 
 def _at_most(text: str) -> str:
@@ -483,7 +484,13 @@ def _at_most(text: str) -> str:
 
 
 def _any(text: str) -> str:
-    return "".join(r"\d" if character.isdigit() else character for character in text)
+    places = (text[at:] for at in range(len(text)))
+    return "".join("[0-5]" if _is_tens(rest) else r"\d" if rest[0].isdigit() else rest[0] for rest in places)
+
+
+def _is_tens(rest: str) -> bool:
+    """Tens of minutes and seconds, and in a date those of months and days: none of them is above 5."""
+    return len(rest) in (2, 5)
 
 
 def _given(bounds: Mapping[str, Any], name: str) -> list[Any]:
