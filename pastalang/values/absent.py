@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from pastalang.program import types as t
-from pastalang.program.visit import NO_TYPES, flat_arms, with_parts
+from pastalang.program.visit import NO_TYPES, arms_of, flat_arms, reached, with_parts
 from pastalang.values.conversion import Converted
 from pastalang.values.fit import find_mismatches, may_leave_out
 from pastalang.values.json import NotJson, json_at, parse_json
@@ -172,16 +172,20 @@ def leaving_out_defaults(found: Converted) -> Converted:
     """The type with `| null = absent` for each key that has a default which its type could not say by null.
 
     A key with a single value stays, for there is nothing to invent, and so does a list or a map, which may be empty.
+    So does the discriminator of a union: without it, nobody knows which member the value is.
     """
-    types = {name: _leaving_out(one, found.types) for name, one in found.types.items()}
-    return replace(found, type=_leaving_out(found.type, found.types), types=types)
+    types = found.types
+    unions = [part for part in reached(found.type, types) if isinstance(part, t.Union) and part.discriminator]
+    tags = {(id(arm), union.discriminator) for union in unions for arm in arms_of(union, types)}
 
+    def changed(type: t.Type) -> t.Type:
+        rest = with_parts(type, lambda _, part: changed(part))
+        if not isinstance(rest, t.Object):
+            return rest
+        fields = (one if (id(type), one.key) in tags else _optional(one, types) for one in rest.fields)
+        return replace(rest, fields=tuple(fields))
 
-def _leaving_out(type: t.Type, types: Mapping[str, t.Type]) -> t.Type:
-    changed = with_parts(type, lambda _, part: _leaving_out(part, types))
-    if not isinstance(changed, t.Object):
-        return changed
-    return replace(changed, fields=tuple(_optional(one, types) for one in changed.fields))
+    return replace(found, type=changed(found.type), types={name: changed(one) for name, one in types.items()})
 
 
 def _optional(one: t.Field, types: Mapping[str, t.Type]) -> t.Field:
