@@ -14,7 +14,7 @@ import json
 import re
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
@@ -41,10 +41,11 @@ from typing_extensions import TypeAliasType
 
 from pastalang.program import types as t
 from pastalang.values.conversion import Conversion, Converted, Note, NotExpressible, refuses_large_types
-from pastalang.values.json import JsonValue, parse_json, with_scalars, write_json
+from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.outlines_types import from_expression, from_outlines, is_term
 from pastalang.values.paths import Mismatch, path_text
 from pastalang.values.pydantic.annotations import field_marks, in_order, layers_of, with_marks
+from pastalang.values.pydantic.exact import as_given_to, places_of
 from pastalang.values.pydantic.scalars import (
     SCALARS,
     CoreSchema,
@@ -91,9 +92,8 @@ def _matching(expression: re.Pattern[str], text: str) -> str:
 
 
 def validate_value(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
-    """An exact value as the adapter's type. A decimal stays one, so 25.0 is no integer for a strict model. Pydantic
-    reads JSON numbers as floats, so longer decimals are passed as strings."""
-    return adapter.validate_json(json.dumps(with_scalars(value, _exact), ensure_ascii=False))
+    """An exact value as the adapter's type. A decimal stays one, so 25.0 is no integer for a strict model."""
+    return adapter.validate_json(json.dumps(as_given_to(adapter.core_schema, value), ensure_ascii=False))
 
 
 def in_one_line(problem: Exception) -> str:
@@ -109,11 +109,6 @@ def in_one_line(problem: Exception) -> str:
 def name_of_type(model: Any) -> str:
     """How a type is named in messages: `Invoice`, `list[Invoice]`."""
     return model.__name__ if isinstance(model, type) and get_origin(model) is None else str(model)
-
-
-def _exact(scalar: Any) -> Any:
-    near = float(scalar) if isinstance(scalar, Decimal) else scalar
-    return near if near is scalar or Decimal(repr(near)) == scalar else write_json(scalar)
 
 
 def is_type(found: object) -> bool:
@@ -210,7 +205,7 @@ class _Conversion(Conversion):
                 return self.array(schema, site, path)
             case "tuple":
                 return self.places(schema, site, path)
-            case "named-tuple" | "call" if (places := _places_of(schema)) is not None:
+            case "named-tuple" | "call" if (places := places_of(schema)) is not None:
                 items = [self.convert(place["schema"], site, (*path, index)) for index, place in enumerate(places)]
                 return t.Tuple(tuple(items))
             case "dict":
@@ -568,12 +563,3 @@ def _key(name: str, place: FieldInfo | None) -> str:
 
 def _refuse(value: Any) -> JsonValue:
     raise Undefined(f"{shown(value)} has no JSON spelling")
-
-
-def _places_of(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
-    """The places of a named tuple, which before Pydantic 2.14 is a call of its class."""
-    if schema["type"] == "named-tuple":
-        return schema["fields"]  # type: ignore[no-any-return]
-    made = schema["function"]
-    is_tuple = isinstance(made, type) and issubclass(made, tuple)
-    return schema["arguments_schema"]["arguments_schema"] if is_tuple else None
