@@ -94,7 +94,7 @@ class GrammarState(PositionedState[_Position]):
 
     def fork(self) -> GrammarState:
         copied = GrammarState(self._guide, self._current().copy(), self._position, tuple(self._earlier))
-        copied._mask, copied._opened = self._mask, self._opened
+        copied._mask, copied._is_stuck, copied._opened = self._mask, self._is_stuck, self._opened
         return copied
 
     def _move(self, position: _Position) -> None:

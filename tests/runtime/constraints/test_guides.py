@@ -176,7 +176,8 @@ def test_a_map_whose_keys_are_all_taken_is_closed_however_much_room_is_left() ->
     while not state.is_finished:
         allowed = tokens_of(state.allowed())
         assert len(allowed), state.text
-        state.advance(int(allowed[0]))
+        copied = state.fork()
+        assert state.advance(int(allowed[0])) == copied.advance(int(allowed[0]))
     assert read(state.text, type, {}).fits and state.truncated, state.text
 
 
