@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted,
 from pastalang.runtime.result import Result
 from pastalang.serve.tasks import AnswerKind
 from pastalang.serve.wire import Ask
+from pastalang.values.json import spell_json
 
 _PLAIN: Final = (AnswerKind.TEXT, AnswerKind.COMPLETION)
 _TEXT: Final = "text_completion"
@@ -36,7 +36,7 @@ class Choice:
     @property
     def arguments(self) -> str:
         assert self.call is not None
-        return json.dumps(self.call["arguments"], ensure_ascii=False, default=str)
+        return spell_json(self.call["arguments"])
 
     @property
     def text(self) -> str:

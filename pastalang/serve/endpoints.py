@@ -309,7 +309,7 @@ async def _first_part(parts: Parts) -> dict[str, Any]:
 
 def _line_of(part: Mapping[str, Any], named: bool) -> str:
     name = f"event: {part['type']}\n" if named else ""
-    return f"{name}data: {json.dumps(part, default=str)}\n\n"  # ASCII: some clients end a line at U+2028
+    return f"{name}data: {json.dumps(part)}\n\n"  # ASCII: some clients end a line at U+2028
 
 
 class Shown:

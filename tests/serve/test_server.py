@@ -115,6 +115,7 @@ _LEAF = st.sampled_from(
         {"type": "boolean"},
         {"type": "null"},
         {"type": "integer", "minimum": -5, "maximum": 50},
+        {"type": "number"},
         {"type": "string", "maxLength": 3},
         {"enum": ["a", "b c", 7, None]},
         {"type": "array", "items": {"type": "string", "maxLength": 2}, "minItems": 1, "maxItems": 2},
@@ -290,6 +291,31 @@ def test_a_tool_is_called_with_arguments_that_fit(choice: Any) -> None:
         assert call["function"]["name"] == "set_clock" and 0 <= json.loads(call["function"]["arguments"])["hour"] <= 23
         [again] = [one["function"] for part in streamed for one in part["choices"][0]["delta"].get("tool_calls", ())]
         assert again == call["function"]
+
+    run(test())
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(parameters=_OBJECTS, seed=st.integers(0, 99))
+def test_a_tool_is_called_with_the_same_arguments_however_they_are_sent(parameters: Any, seed: int) -> None:
+    """A number arrives as a number: each call fits the schema of its tool."""
+
+    async def test() -> None:
+        function = {"name": "note", "parameters": parameters}
+        more = {"tool_choice": "required", "temperature": 1.0}
+        body = chat("x", seed=seed, tools=[{"type": "function", "function": function}], **more)
+        asked = {"model": "toy", "input": "x", "tools": [{"type": "function", **function}], "tool_choice": "required"}
+        async with serving() as (client, _):
+            [whole] = (await client.post("/v1/chat/completions", json=body)).json()["choices"]
+            streamed = parts_of((await client.post("/v1/chat/completions", json={**body, "stream": True})).text)
+            [item] = (await client.post("/v1/responses", json=asked)).json()["output"]
+            events = parts_of((await client.post("/v1/responses", json={**asked, "stream": True})).text)
+        [call] = whole["message"]["tool_calls"]
+        [again] = [one["function"] for part in streamed for one in part["choices"][0]["delta"].get("tool_calls", ())]
+        [done] = [one["arguments"] for one in events if one["type"] == "response.function_call_arguments.done"]
+        assert again == call["function"] and done == item["arguments"]
+        for arguments in (call["function"]["arguments"], item["arguments"]):
+            jsonschema.validate(json.loads(arguments), parameters)
 
     run(test())
 
