@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +17,7 @@ from pastalang.cli.models import chosen_model, load_engine, refuse_missing
 from pastalang.cli.options import AdapterName, Cells, ComputedIn, Device, adapter_of
 from pastalang.cli.output import echo_error, show_notes
 from pastalang.cli.process import command
+from pastalang.hosts.opening import KEY_VARIABLE
 from pastalang.plan.branches import Placement
 from pastalang.runtime.models.source import KNOWN
 
@@ -38,7 +41,7 @@ class ServeSettings:
     name: Annotated[str | None, typer.Option(help="The name that clients see. Default: that of the model.")] = None
     api_key: Annotated[
         list[str] | None,
-        typer.Option(envvar="PASTALANG_API_KEY", help="An API key that clients must send. May be repeated."),
+        typer.Option(help=f"An API key that clients must send. May be repeated. Default: that of {KEY_VARIABLE}."),
     ] = None
     max_in_flight: Annotated[int, typer.Option(help="Maximum requests decoded at the same time.", min=1)] = 16
     max_queue: Annotated[int, typer.Option(help="Maximum waiting requests; more are answered with 429.", min=0)] = 64
@@ -64,16 +67,17 @@ class ServeSettings:
 
 @command(ServeSettings)
 def serve_command(settings: ServeSettings) -> None:
-    if settings.host not in _LOOPBACK and not settings.api_key:
+    keys = _keys(settings.api_key)
+    if settings.host not in _LOOPBACK and not keys:
         raise Refused(f"--host {settings.host} can be reached from other machines: set --api-key", EXIT_USAGE)
-    if settings.isolate_keys and not settings.api_key:
+    if settings.isolate_keys and not keys:
         raise Refused("--isolate-keys keeps callers apart by their keys: set --api-key", EXIT_USAGE)
     serve = _serving()
     chosen = chosen_model(settings.model)
     refuse_missing(chosen.name)
     served = serve.Settings(
         name=settings.name or chosen.name, programs=_folder(settings.programs), reload=settings.reload,
-        api_keys=tuple(settings.api_key or ()), max_in_flight=settings.max_in_flight, max_queue=settings.max_queue,
+        api_keys=keys, max_in_flight=settings.max_in_flight, max_queue=settings.max_queue,
         max_body_bytes=settings.max_body, deadline=settings.deadline, drain=settings.drain,
         logs_prompts=settings.log_prompts, patience=settings.patience, isolate_keys=settings.isolate_keys,
     )  # fmt: skip
@@ -108,6 +112,15 @@ def _serving() -> ModuleType:
         return import_module("pastalang.serve.app")
     except ImportError as problem:
         raise Refused(f"pasta serve needs {problem.name}: pip install 'pastalang[serve]'", EXIT_USAGE) from None
+
+
+def _keys(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Those given, or that of the environment. Raises `Refused` for one that no client can send, without showing it."""
+    keys = tuple(given or filter(None, [os.environ.get(KEY_VARIABLE)]))
+    if not all(key and key.isascii() and key.isprintable() and " " not in key for key in keys):
+        wrong = f"an API key is ASCII text without spaces, and not empty: look at --api-key and {KEY_VARIABLE}"
+        raise Refused(wrong, EXIT_USAGE)
+    return keys
 
 
 def _folder(programs: Path | None) -> Path | None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import httpx
 import pytest
@@ -16,27 +17,30 @@ import torch
 from benchmarks.serve_load import pasta_serve
 from pastalang import Engine
 from pastalang.serve.app import listener
+from pastalang.serve.service import Settings
 from tests.command import pasta
+
+Served: TypeAlias = list[tuple[Engine, Settings]]
 
 invoke = partial(pasta, "serve", "pasta-mini")
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
-    found: list[Engine] = []
-    monkeypatch.setattr("pastalang.serve.app.run", lambda engine, *_, **__: found.append(engine))
+def served(monkeypatch: pytest.MonkeyPatch) -> Served:
+    found: Served = []
+    monkeypatch.setattr("pastalang.serve.app.run", lambda engine, settings, *_, **__: found.append((engine, settings)))
     return found
 
 
-def test_the_command_loads_the_model_as_it_is_told(served: list[Engine], tmp_path: Path) -> None:
+def test_the_command_loads_the_model_as_it_is_told(served: Served, tmp_path: Path) -> None:
     found = invoke("--port", "0", "--dtype", "bfloat16", "--device", "cpu", "--programs", str(tmp_path))
     assert found.exit_code == 0 and f"note: there are no programs in {tmp_path}" in found.output
-    assert served[0].model.dtype is torch.bfloat16
+    assert served[0][0].model.dtype is torch.bfloat16
     refused = invoke("--port", "0", "--adapter", "nowhere")
     assert refused.exit_code == 3 and "--adapter: there is no adapter nowhere" in refused.output
 
 
-def test_a_port_that_is_taken_is_refused(served: list[Engine]) -> None:
+def test_a_port_that_is_taken_is_refused(served: Served) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         refused = invoke("--port", str(other.getsockname()[1]))
     assert refused.exit_code == 2 and "cannot be listened on: address already in use" in refused.output
@@ -45,7 +49,30 @@ def test_a_port_that_is_taken_is_refused(served: list[Engine]) -> None:
         listener("127.0.0.1", ours.getsockname()[1])
 
 
-def test_programs_with_mistakes_are_refused(served: list[Engine], tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["", "correct horse", " horse", "horse\n", "Pferd-ä"])
+def test_a_key_that_no_client_can_send_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """The empty one, too, which a variable that is not set leaves: every client could send that."""
+    options = ("--port", "0", "--host", "0.0.0.0")
+    given = invoke(*options, "--api-key", "good", "--api-key", key)
+    monkeypatch.setenv("PASTALANG_API_KEY", key)
+    set = invoke(*options)
+    assert given.exit_code == set.exit_code == 2 and not served
+    assert "--api-key" in given.output and "--api-key" in set.output and "horse" not in given.output + set.output
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"), [((), ("of-the:environment",)), (("--api-key", "one", "--api-key", "two"), ("one", "two"))]
+)
+def test_keys_are_those_given_or_that_of_the_environment(
+    served: Served, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], keys: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PASTALANG_API_KEY", "of-the:environment")
+    assert invoke("--port", "0", "--host", "0.0.0.0", *words).exit_code == 0
+    [(_, settings)] = served
+    assert settings.api_keys == keys and "PASTALANG_API_KEY" in pasta("serve", "--help").output
+
+
+def test_programs_with_mistakes_are_refused(served: Served, tmp_path: Path) -> None:
     (tmp_path / "greet.pasta").write_text("template greet(")
     refused = invoke("--port", "0", "--programs", str(tmp_path))
     assert refused.exit_code == 1 and "greet.pasta:1:15" in refused.output and "serving" not in refused.output
