@@ -18,6 +18,7 @@ from pastalang.values.json import spell_json
 
 _PLAIN: Final = (AnswerKind.TEXT, AnswerKind.COMPLETION)
 _TEXT: Final = "text_completion"
+_HELD: Final = 64  # tokens at most of which each shares a character with the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Choice:
 
     result: Result
     kind: AnswerKind
-    limit: int | None  # the most tokens that the client asked for
+    limit: int | None  # the most tokens of its text
     encoder: Encoder
 
     @property
@@ -40,7 +41,7 @@ class Choice:
 
     @property
     def text(self) -> str:
-        """The text of the answer, as far as the client's limit reaches."""
+        """The text of the answer, as far as its limit reaches."""
         return within(self.result.text, self.limit, self.encoder)
 
     @property
@@ -95,7 +96,7 @@ def _choice(index: int, choice: Choice, encoder: Encoder, logprobs: bool) -> dic
         "index": index,
         "message": message,
         "finish_reason": choice.finish_reason,
-        "logprobs": {"content": list(_logprobs(choice.result, encoder)), "refusal": None} if logprobs else None,
+        "logprobs": _logprobs(choice, encoder) if logprobs else None,
     }
 
 
@@ -105,27 +106,76 @@ def _tool_call(choice: Choice) -> dict[str, Any]:
     return {"id": f"call_{uuid.uuid4().hex[:24]}", "type": "function", "function": function}
 
 
-def _logprobs(result: Result, encoder: Encoder) -> Iterator[dict[str, Any]]:
-    """Of every token in reading order. Text that was known before the model wrote has the probability 1."""
-    end = 0
+def _logprobs(choice: Choice, encoder: Encoder) -> dict[str, Any]:
+    content = [
+        {"token": text, "logprob": value, "bytes": list(text.encode()), "top_logprobs": []}
+        for text, value in _tokens(choice, encoder)
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _tokens(choice: Choice, encoder: Encoder) -> Iterator[tuple[str, float]]:
+    """What each token adds to the text of the answer, in reading order, and the logarithm of its probability."""
+    left = len(choice.text)
+    for text, value in _written(choice.result, encoder):
+        if text and not left:
+            break
+        yield text[:left], value
+        left -= len(text[:left])
+
+
+def _written(result: Result, encoder: Encoder) -> Iterator[tuple[str, float]]:
+    """The same of the whole text. What was known before the model wrote has the probability 1.
+
+    The tokens of a field may begin with the white space before it, and go on where it has ended.
+    """
+    whole, end = result.text, 0
     for one in sorted(result.fields, key=lambda field: field.span):
         start, stop = one.span
-        if start < end:
-            continue  # a thread inside a text that was listed as a whole
-        yield from _certain(result.text[end:start], encoder)
-        for token, value in zip(one.tokens, one.log_probabilities, strict=True):
-            yield _logprob(encoder.decode([token]), value)
-        end = stop
-    yield from _certain(result.text[end:], encoder)
+        if stop <= end:
+            continue  # a thread inside a text that was listed as a whole, or a key that is left out
+        pieces = list(_pieces(one.tokens, encoder))
+        spelt = "".join(pieces)
+        space = spelt[: len(spelt) - len(spelt.lstrip())]
+        at = start - len(space) if whole.endswith(space, 0, start) else start
+        yield from _certain(whole[end:at], encoder)
+        end = max(end, at)
+        for piece, value in zip(pieces, one.log_probabilities, strict=True):
+            if whole.startswith(piece, at):
+                at += len(piece)
+            elif at < stop:
+                at = stop  # a stop text or a limit has ended the value inside this token
+            else:
+                break
+            yield whole[end:at], value
+            end = max(end, at)
+        yield from _certain(whole[end:stop], encoder)
+        end = max(end, stop)
+    yield from _certain(whole[end:], encoder)
 
 
-def _certain(text: str, encoder: Encoder) -> Iterator[dict[str, Any]]:
-    return (_logprob(encoder.decode([token]), 0.0) for token in encoder.text(text))
+def _certain(text: str, encoder: Encoder) -> Iterator[tuple[str, float]]:
+    at = 0
+    for piece in _pieces(encoder.text(text), encoder):
+        yield text[at : at + len(piece)], 0.0
+        at += len(piece)
+    if at < len(text):
+        yield text[at:], 0.0
 
 
-def _logprob(text: str, value: float) -> dict[str, Any]:
-    is_whole = "\ufffd" not in text  # a token may hold a part of a character
-    return {"token": text, "logprob": value, "bytes": list(text.encode()) if is_whole else None, "top_logprobs": []}
+def _pieces(tokens: Sequence[int], encoder: Encoder) -> Iterator[str]:
+    """What each token adds to a text. Of those that share a character, the last has it."""
+    before = encoder.text(".")  # some tokenizers leave out the space that a text begins with
+    begun = given = len(encoder.decode(before))
+    held: list[int] = []
+    for token in tokens:
+        held.append(token)
+        text = encoder.decode([*before, *held])
+        whole = text.rstrip("\ufffd") if len(held) < _HELD else text
+        yield whole[given:]
+        given = len(whole)
+        if whole == text:
+            held, given = [], begun
 
 
 def usage_of(choices: Sequence[Choice], encoder: Encoder) -> dict[str, Any]:
@@ -233,12 +283,10 @@ def text_usage_chunk(head: Head, choice: Choice, encoder: Encoder) -> dict[str, 
 
 
 def _text_logprobs(choice: Choice, encoder: Encoder) -> dict[str, Any]:
-    field = choice.result.field("answer")
-    tokens = [encoder.decode([token]) for token in field.tokens]
+    found = list(_tokens(choice, encoder))
+    tokens, values = [text for text, _ in found], [value for _, value in found]
     offsets = [0, *accumulate(map(len, tokens))][: len(tokens)]
-    return {
-        "tokens": tokens, "token_logprobs": list(field.log_probabilities), "top_logprobs": None, "text_offset": offsets,
-    }  # fmt: skip
+    return {"tokens": tokens, "token_logprobs": values, "top_logprobs": None, "text_offset": offsets}
 
 
 # ── responses ────────────────────────────────────────────────────────────────────────────────────────────

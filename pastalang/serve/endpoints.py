@@ -52,7 +52,7 @@ async def _chat_chunks(service: Service, task: Task, ask: Ask, head: Head, reque
         raise bad_request("`logprobs` cannot be streamed: values are decoded in parallel", "logprobs")
     is_first = True
     while True:
-        ticket, shown = service.submit(task, ask, request), Shown(ask.max_tokens, service.engine.encoder)
+        ticket, shown = service.submit(task, ask, request), Shown(task.limit, service.engine.encoder)
         try:
             await service.begun(ticket)
             if is_first:
@@ -62,7 +62,7 @@ async def _chat_chunks(service: Service, task: Task, ask: Ask, head: Head, reque
                     yield answers.event_chunk(head, 0, update.events)
                 if (text := shown.add(update.text)) and task.kind is not AnswerKind.CALL:
                     yield answers.chunk(head, 0, {"content": text})
-            choice = Choice(service.checked(ticket), task.kind, ask.max_tokens, service.engine.encoder)
+            choice = Choice(service.checked(ticket), task.kind, task.limit, service.engine.encoder)
         finally:
             service.driver.cancel(ticket)
         if task.otherwise is None or choice.call is not None:
@@ -99,7 +99,7 @@ async def _response_events(service: Service, task: Task, ask: Ask, head: Head, r
     is_first = True
     place = {"item_id": f"msg_{head.id}", "output_index": 0, "content_index": 0}
     while True:
-        ticket, shown = service.submit(task, ask, request), Shown(ask.max_tokens, service.engine.encoder)
+        ticket, shown = service.submit(task, ask, request), Shown(task.limit, service.engine.encoder)
         has_text = task.kind is not AnswerKind.CALL
         try:
             await service.begun(ticket)
@@ -111,7 +111,7 @@ async def _response_events(service: Service, task: Task, ask: Ask, head: Head, r
             async for update in ticket.updates():
                 if has_text and (text := shown.add(update.text)):
                     yield event("response.output_text.delta", **place, delta=text, logprobs=[])
-            choice = Choice(service.checked(ticket), task.kind, ask.max_tokens, service.engine.encoder)
+            choice = Choice(service.checked(ticket), task.kind, task.limit, service.engine.encoder)
         finally:
             service.driver.cancel(ticket)
         if task.otherwise is None or choice.call is not None:
@@ -150,7 +150,7 @@ def add_completions(app: FastAPI, service: Service) -> None:
 
 async def _text_chunks(service: Service, task: Task, ask: Ask, head: Head, request: Request) -> Parts:
     [prompt] = ask.prompts
-    shown = Shown(ask.max_tokens, service.engine.encoder)
+    shown = Shown(task.limit, service.engine.encoder)
     ticket = service.submit(task, ask, request)
     try:
         await service.begun(ticket)
@@ -158,7 +158,7 @@ async def _text_chunks(service: Service, task: Task, ask: Ask, head: Head, reque
         async for update in ticket.updates():
             if text := shown.add(update.text):
                 yield answers.text_chunk(head, text)
-        choice = Choice(service.checked(ticket), task.kind, ask.max_tokens, service.engine.encoder)
+        choice = Choice(service.checked(ticket), task.kind, task.limit, service.engine.encoder)
     finally:
         service.driver.cancel(ticket)
     yield answers.text_chunk(head, "", choice.finish_reason)

@@ -165,7 +165,7 @@ class Service:
 
     async def choice(self, task: Task, ask: Ask, request: Request, *, number: int = 0) -> Choice:
         result = await self.result_of(self.submit(task, ask, request, number=number))
-        choice = Choice(result, task.kind, ask.max_tokens, self.engine.encoder)
+        choice = Choice(result, task.kind, task.limit, self.engine.encoder)
         if task.otherwise is not None and choice.call is None:
             return await self.choice(task.otherwise, ask, request, number=number)
         return choice

@@ -51,12 +51,14 @@ class AnswerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A program and its inputs. `otherwise` is what answers if the model decides to call no tool."""
+    """A program and its inputs. `otherwise` is what answers if the model decides to call no tool. `limit` is the most
+    tokens of the answer, if its program does not know them."""
 
     kind: AnswerKind
     program: Program | Plan
     inputs: Mapping[str, Any]
     otherwise: Task | None = None
+    limit: int | None = None
 
 
 def task_of(ask: Ask) -> Task:
@@ -64,7 +66,7 @@ def task_of(ask: Ask) -> Task:
     limit = ask.max_tokens or DEFAULT_TOKENS
     if ask.schema is not None:
         program = _of_schema(ask.schema.text, ask.schema.param, _has_system(ask))
-        return Task(AnswerKind.JSON, program, _inputs(ask))
+        return Task(AnswerKind.JSON, program, _inputs(ask), limit=ask.max_tokens)
     text = Task(AnswerKind.TEXT, _of_text(ask.stop, _has_system(ask), limit), _inputs(ask))
     if ask.tools is None:
         return text

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,12 @@ from pastalang.testing.fakes import FakeModel, hashed_model
 VOCABULARY = len(byte_tokenizer())
 
 
-def engine(*, model: FakeModel | None = None, cells: int = 1 << 14) -> Engine:
-    model = model or hashed_model(VOCABULARY)
+def engine(*, model: FakeModel | None = None, cells: int = 1 << 14, words: Sequence[str] = ()) -> Engine:
+    """With a token for each byte and each of the words."""
+    tokenizer = byte_tokenizer(words=words)
+    model = model or hashed_model(len(tokenizer))
     model.cells = cells
-    return Engine(model, byte_tokenizer())
+    return Engine(model, tokenizer)
 
 
 @asynccontextmanager

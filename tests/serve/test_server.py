@@ -267,6 +267,77 @@ def test_several_choices_are_drawn_with_seeds_of_their_own() -> None:
     run(test())
 
 
+def test_plain_text_has_every_token_that_was_drawn() -> None:
+    """Its limit counts them. The same text in the tokenizer's own tokens may have more."""
+    words = ("ab", "bcd")  # abcd is ab, c and d to the tokenizer, and a and bcd to the model
+    drawn = [byte_tokenizer(words=words).convert_tokens_to_ids(one) for one in ("a", "bcd")]
+
+    def script(fed: FedToken) -> int:
+        return int(drawn[fed.token == drawn[0]])
+
+    async def test() -> None:
+        model = scripted_model(script, VOCABULARY + 3)
+        async with serving(engine(model=model, words=words)) as (client, _):
+            for path, body in [
+                ("/v1/chat/completions", chat("x", max_tokens=6, logprobs=True)),
+                ("/v1/completions", {"model": "toy", "prompt": "x", "max_tokens": 6, "logprobs": 0}),
+            ]:
+                answer = (await client.post(path, json=body)).json()
+                streamed = parts_of((await client.post(path, json=_streamed(body))).text)
+                [choice] = answer["choices"]
+                assert _written(choice) == "abcdabcdabcd" == "".join(_tokens(choice))
+                assert choice["finish_reason"] == "length" and answer["usage"]["completion_tokens"] == 6
+                assert "".join(_written(one) for part in streamed for one in part["choices"]) == "abcdabcdabcd"
+
+    run(test())
+
+
+def _streamed(body: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if key != "logprobs"} | {"stream": True}
+
+
+def _written(choice: dict[str, Any]) -> str:
+    message = choice.get("message") or choice.get("delta") or {"content": choice.get("text")}
+    return message.get("content") or ""
+
+
+def _tokens(choice: dict[str, Any]) -> list[str]:
+    found = choice["logprobs"]
+    return found["tokens"] if "tokens" in found else [one["token"] for one in found["content"]]
+
+
+_WORDS = (' "', '",', '",\n', ',\n  "', " [", ', "', " 1", " n", ": ", "12", "\n    ", "é", "日")
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    schema=_OBJECTS,
+    limit=st.integers(1, 60),
+    temperature=st.sampled_from([0.0, 1.0, 2.0]),
+    stop=st.sampled_from(["a", "é", '"1']),
+    seed=st.integers(0, 99),
+)
+def test_the_tokens_of_an_answer_spell_it(schema: Any, limit: int, temperature: float, stop: str, seed: int) -> None:
+    """Where a token has the space before a value or goes past its end, too, and where a limit has cut the text."""
+    more = {"temperature": temperature, "seed": seed}
+    structured, plain = chat("x", logprobs=True, **more, **json_format(schema)), chat("x", logprobs=True, **more)
+    completion = {"model": "toy", "prompt": "x", "logprobs": 0, "stop": stop, **more}
+    bodies = [structured, structured | {"max_tokens": limit}, plain | {"max_tokens": limit}]
+    bodies += [plain | {"max_tokens": limit, "stop": stop}, completion | {"max_tokens": limit}]
+
+    async def test() -> None:
+        async with serving(engine(words=_WORDS)) as (client, _):
+            for body in bodies:
+                path = "/v1/chat/completions" if "messages" in body else "/v1/completions"
+                [choice] = (await client.post(path, json=body)).json()["choices"]
+                assert "".join(_tokens(choice)) == _written(choice)
+                if "messages" in body:
+                    parts = choice["logprobs"]["content"]
+                    assert all(bytes(one["bytes"]).decode() == one["token"] for one in parts)
+
+    run(test())
+
+
 def test_known_text_has_the_probability_one() -> None:
     async def test() -> None:
         async with serving() as (client, _):
