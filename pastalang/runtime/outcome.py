@@ -89,10 +89,12 @@ def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | 
 
 
 def _input_tokens(request: RequestState) -> int:
-    """The tokens before the model's turn. What stacked documents share is counted once."""
-    first, *others = (branch.sequence for branch in request.first_run)
-    shared = first.prompt or first.start + len(first.tokens)
-    return shared + sum(one.prompt for one in others)
+    """The tokens before the model's turn, as far as they were fed: a stack of no documents needs none of them. What
+    stacked documents share is counted once."""
+    first, *others = request.first_run
+    prompt = first.sequence.prompt or first.sequence.start + len(first.sequence.tokens)
+    shared = min(prompt, _kept_tokens(request) + first.memory.fed)
+    return shared + sum(min(one.sequence.prompt, one.memory.fed) for one in others)
 
 
 def _prompt_of(request: RequestState) -> str:
@@ -108,9 +110,15 @@ def _kept(sequence: TokenSequence) -> list[int]:
     return [token for seen in sequence.own_before for token in seen.branch.sequence.tokens[: seen.length]]
 
 
+def _kept_tokens(request: RequestState) -> int:
+    """How many tokens of its beginning the prefix cache holds. A new beginning is fed in the first pass."""
+    counts = request.counts
+    return counts.kept_tokens if counts.forward_passes else counts.reused_tokens
+
+
 def _undrawn_tokens(request: RequestState) -> int:
     """The tokens that were fed without being drawn, those of the prompt included, whoever fed them."""
-    undrawn = request.counts.kept_tokens
+    undrawn = _kept_tokens(request)
     for branch in request.branches:
         fed = branch.memory.fed
         undrawn += fed - sum(one.index is not None and one.index < fed for one in branch.record.drawn)
@@ -149,7 +157,7 @@ def _prompt(request: RequestState) -> Iterator[ForcedTokens]:
     """The beginning of the root that the prefix cache holds: tokens of earlier requests, and new ones."""
     if not request.branches:
         return
-    tokens = _kept(request.branches[0].sequence)
+    tokens = _kept(request.branches[0].sequence)[: _kept_tokens(request)]
     decode = request.tokens.encoder.decode
     reused = min(request.counts.reused_tokens, len(tokens))
     for part, start, was_kept in ((tokens[:reused], 0, True), (tokens[reused:], reused, False)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,6 +16,7 @@ from pastalang.failures import PastaError
 from pastalang.interop import schema_of
 from pastalang.program.program import InputKind, InputType, JsonBody, ListOf, OneOf, Program, RecordOf, Template
 from pastalang.serve.errors import RequestError
+from pastalang.serve.tasks import moved
 from pastalang.values.json import write_json
 
 _LOG: Final = logging.getLogger("pastalang.serve")
@@ -40,12 +42,12 @@ class Endpoint:
 
     @property
     def answer_schema(self) -> dict[str, Any]:
-        """Of the value: a JSON answer by its type, running text as the object of its fields."""
-        import json
-
-        if not isinstance(self.template.messages[-1].body, JsonBody):
-            return {"type": "object"}
-        found: dict[str, Any] = json.loads(write_json(schema_of(self.program, template=self.name)))
+        """Of the value: a JSON answer by its type, running text as the object of its fields, a stack as a list."""
+        found: dict[str, Any] = {"type": "object"}
+        if isinstance(self.template.messages[-1].body, JsonBody):
+            found = json.loads(write_json(schema_of(self.program, template=self.name)))
+        if any(input.each for input in self.template.inputs):
+            return {"type": "array", "items": moved(found, "#/items")}
         return found
 
 

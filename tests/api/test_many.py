@@ -174,11 +174,16 @@ def test_a_stack_shares_its_instructions() -> None:
     assert three.input_tokens + 2 * len("System:\nA long instruction.\n\n") == 3 * one.input_tokens
 
 
-def test_an_empty_stack_is_refused_or_empty() -> None:
-    try:
-        assert hashing().run(STACK, title=[], **WARMLY).value == []
-    except pastalang.BadInputs as problem:
-        assert "title" in str(problem)
+@pytest.mark.parametrize("says", ["{title}.", "Of {shop}: {title}."])
+@pytest.mark.parametrize("before", [[], ["Ink"]])
+def test_an_empty_stack_is_empty(says: str, before: list[str]) -> None:
+    """Nothing is decoded, so nothing is fed, and all that is read was kept from an earlier request."""
+    engine, stack = hashing(), json_program("  a: boolean", inputs="each title: text, shop: text", says=says)
+    for documents in (before, []):
+        found = engine.run(stack, title=documents, shop="a shop with a long name")
+    usage = found.usage
+    assert (found.value, found.text, usage.output_tokens, usage.forced_tokens) == ([], "", 0, 0)
+    assert usage.input_tokens == usage.reused_tokens == sum(one.tokens for one in found.trace.fed)
 
 
 class Screen(io.StringIO):

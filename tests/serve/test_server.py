@@ -478,6 +478,45 @@ def test_a_program_is_an_endpoint_with_its_types(tmp_path: Path) -> None:
     run(test())
 
 
+REVIEWS = '''
+type Topic = { name: string(max=4), parts: [Topic](max=1) }
+
+template rate(each review: text)
+
+system """
+You rate reviews.
+"""
+
+user """
+{review}
+"""
+
+assistant json {
+  stars: 1 | 2 | 3
+  topics: [Topic](max=1)
+}
+'''
+
+
+@pytest.mark.parametrize("reviews", [["good", "bad"], ["good"], []])
+def test_a_program_of_many_documents_answers_with_a_list(tmp_path: Path, reviews: list[str]) -> None:
+    """Of none, with an empty one; and its schema says so."""
+    (tmp_path / "rate.pasta").write_text(REVIEWS)
+
+    async def test() -> None:
+        async with serving(programs=tmp_path) as (client, _):
+            answer = (await client.post("/programs/rate", json={"review": reviews})).json()
+            streamed = parts_of((await client.post("/programs/rate?stream=true", json={"review": reviews})).text)
+            described = (await client.get("/openapi.json")).json()
+        assert streamed[-1]["value"] == answer["value"] and len(answer["value"]) == len(reviews)
+        schema = {"$ref": "#/components/schemas/rate", "components": described["components"]}
+        jsonschema.validate(answer["value"], schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"stars": 1, "topics": []}, schema)
+
+    run(test())
+
+
 def test_a_plan_is_drawn_without_a_run(tmp_path: Path) -> None:
     (tmp_path / "greet.pasta").write_text(PROGRAM)
 
