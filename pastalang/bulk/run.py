@@ -19,6 +19,7 @@ ended: it says what the output was made of.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -118,7 +119,10 @@ class Ledger:
     def _holds_nothing(self) -> bool:
         """Whether a run has ended before its first row was committed, so that there is nothing to go on with."""
         journal = self.folder / _JOURNAL
-        return not journal.exists() or b"\n" not in journal.read_bytes()
+        if not journal.exists():
+            return True
+        with journal.open("rb") as stream:
+            return not stream.readline().endswith(b"\n")
 
     def _begin(self, *, overwrite: bool) -> None:
         if self.out.exists() and not overwrite:
@@ -162,23 +166,21 @@ class Ledger:
 
     def _read_journal(self) -> None:
         """The committed chunks. A last line that was cut off is dropped."""
-        path = self.folder / _JOURNAL
-        whole = b""
-        for line in path.read_bytes().splitlines(keepends=True) if path.exists() else ():
-            try:
-                entry = json.loads(line) if line.endswith(b"\n") else None
-            except ValueError:
-                entry = None
-            if entry is None:
-                break
-            if "joined" in entry:
-                self.is_complete = True
-            else:
-                self.chunks.append(Chunk(**entry))
-            whole += line
-        if path.exists() and len(whole) != path.stat().st_size:
-            with path.open("rb+") as stream:
-                stream.truncate(len(whole))
+        path, whole = self.folder / _JOURNAL, 0
+        with path.open("rb+") if path.exists() else io.BytesIO() as stream:
+            for line in stream:
+                try:
+                    entry = json.loads(line) if line.endswith(b"\n") else None
+                except ValueError:
+                    entry = None
+                if entry is None:
+                    stream.truncate(whole)
+                    break
+                if "joined" in entry:
+                    self.is_complete = True
+                else:
+                    self.chunks.append(Chunk(**entry))
+                whole += len(line)
         parts = [] if self.is_complete else [self._part(number) for number in range(len(self.chunks))]
         gone = [path for path in (*parts, *([self.out] if self.is_complete else [])) if not path.exists()]
         if gone:

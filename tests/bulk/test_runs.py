@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import signal
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
@@ -247,6 +248,23 @@ def test_a_run_that_has_ended_is_left_alone(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out.jsonl.run").iterdir()) == [
         "journal.jsonl", "lock", "manifest.json",
     ]  # fmt: skip
+
+
+def test_the_journal_of_a_long_run_is_read_a_line_at_a_time(tmp_path: Path) -> None:
+    """Only its chunks are held: whoever keeps what was read copies it again with each line."""
+    source, out = documents(tmp_path, 2), tmp_path / "out.jsonl"
+    run(source, out, chunk=1)
+    journal = tmp_path / "out.jsonl.run/journal.jsonl"
+    chunk, *_, joined = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(chunk * 3_000 + joined + chunk[:-1])
+    ledger = Ledger(out, {}, output_for(out, task_of_type(Note)))
+    tracemalloc.start()
+    with pytest.raises(RunRefused, match="exists"):
+        ledger.open(resume=False, overwrite=False)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert journal.read_bytes() == chunk * 3_000 + joined and len(ledger.chunks) == 3_000
+    assert peak - held < journal.stat().st_size / 2
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────
