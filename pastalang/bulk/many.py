@@ -73,6 +73,8 @@ class Extractions(Iterator[Extraction[T_co]]):
         rows = [flat.row(_row_of(one, self._task)) for one in self]
         types = {name: _DTYPES.get(kind) for name, kind in zip(flat.values, _kinds_of(self._task), strict=True)}
         columns = {name: [row[name] for row in rows] for name in flat.names}
+        if {type(id) for id in columns["id"]} - {type(None)} == {int}:
+            types["id"] = _DTYPES["integer"]
         return pandas.DataFrame(
             {name: _series(pandas, column, types.get(name)) for name, column in columns.items()}, columns=flat.names
         )

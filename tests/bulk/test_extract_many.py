@@ -84,6 +84,11 @@ def test_extractions_become_a_table_of_pandas(monkeypatch: pytest.MonkeyPatch) -
     assert (
         frame["id"].tolist()[0] == 8 and 0 < frame["urgent.confidence"][1] <= 1 and isinstance(frame["parts"][1], list)
     )
+    for ids in ([2**60 + 1, None, 2**60], [2**63, None], [3, None, "b"], [None, None]):
+        notes = [{"text": "a", "id": one} for one in ids]
+        column = pastalang.extract_many(Note, notes, model=engine()).to_pandas()["id"]
+        assert column.dropna().tolist() == [id for id in ids if id is not None]
+        assert column.isna().tolist() == [id is None for id in ids]
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(pastalang.PastaError, match="`to_pandas` needs pandas: pip install pandas"):
         pastalang.extract_many(Sized, ["a"], model=engine()).to_pandas()
