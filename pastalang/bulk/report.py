@@ -31,6 +31,7 @@ from pastalang.bulk.run import Chunk, RunRefused, check_version
 from pastalang.failures import FileError
 from pastalang.runtime.answer_html import hue, stretches, under
 from pastalang.runtime.display.page import fill_page, inert_json
+from pastalang.values.describe import counted
 from pastalang.values.json import with_scalars, write_json
 from pastalang.values.paths import WHOLE, in_any_item, path_text
 
@@ -41,10 +42,13 @@ _PLACE: Final = "documents in "  # how the parts of a fingerprint begin that nam
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """What `OUT.run` says of a run: nothing if there is no such folder. `comparison` is that of `--compare`."""
+    """What `OUT.run` says of a run: nothing if there is no such folder. `rows` were written, and `comparison` is that
+    of `--compare`.
+    """
 
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     chunks: tuple[Chunk, ...] = ()
+    rows: int | None = None
     comparison: Comparison | None = None
 
     @property
@@ -54,16 +58,23 @@ class SavedRun:
 
 
 def read_run(out: Path) -> SavedRun:
-    """Raises `FileError` if the folder is damaged or of another version."""
+    """Raises `FileError` if the folder is damaged, of another version, or of a run that has not ended."""
     folder = out.with_name(f"{out.name}.run")
     try:
         manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
         check_version(manifest, folder)
-        lines = (folder / "journal.jsonl").read_text("utf-8").splitlines()
-        chunks = tuple(Chunk(**entry) for entry in map(json.loads, lines) if "rows" in entry)
+        journal = folder / "journal.jsonl"
+        lines = journal.read_text("utf-8").split("\n")[:-1] if journal.exists() else ()
+        entries = [json.loads(line) for line in lines]
+        if not entries or "joined" not in entries[-1]:
+            raise FileError(
+                f"the run of {out} has not ended, and what is there is of an earlier one: go on with `pasta extract` "
+                "and --resume"
+            )
+        chunks = tuple(Chunk(**entry) for entry in entries[:-1])
         compared = folder / "comparison.json"
         comparison = Comparison.of_data(json.loads(compared.read_text("utf-8"))) if compared.exists() else None
-        return SavedRun(dict(manifest["fingerprint"]), chunks, comparison)
+        return SavedRun(dict(manifest["fingerprint"]), chunks, int(entries[-1]["joined"]), comparison)
     except FileNotFoundError:
         return SavedRun()
     except RunRefused as problem:
@@ -454,7 +465,10 @@ def _windows(length: int, places: Iterable[tuple[int, int]]) -> list[tuple[int, 
 def write_report(
     stream: TextIO, rows: Iterable[tuple[Row, Document | None]], run: SavedRun, *, title: str, notes: Sequence[str] = ()
 ) -> Figures:
-    """Write the page of these rows, with the figures of their run. `notes` say what the page lacks."""
+    """Write the page of these rows, with the figures of their run. `notes` say what the page lacks.
+
+    Raises `FileError` if the run has written more rows or fewer.
+    """
     folder = files("pastalang.bulk")
     head, found, tail = folder.joinpath("report.html").read_text(encoding="utf-8").partition("%ROWS%")
     assert found
@@ -463,6 +477,11 @@ def write_report(
     figures = Figures()
     for block in _blocks(rows, run.columns, figures):
         stream.write(f'<script type="text/plain" class="block">{block}</script>\n')
+    if run.rows not in (None, figures.rows):
+        raise FileError(
+            f"{title} has {counted(figures.rows, 'row')}, and its run has written {run.rows:,}; without the folder "
+            f"{title}.run, there is a report of the rows alone"
+        )
     about = {"title": title, "notes": list(notes), "run": dict(run.fingerprint), "origins": dict(figures.origins)}
     compared = None if run.comparison is None else run.comparison.as_data()
     data = inert_json({**about, **figures.as_data(), "speed": _speed(run), "comparison": compared})

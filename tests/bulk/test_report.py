@@ -294,3 +294,20 @@ def test_what_is_not_an_output_or_not_its_documents_is_refused(tmp_path: Path, m
         Path(name).write_text(content)
         assert f"of {name} is not one of `pasta extract`" in refused(name)
     assert "rows.txt cannot be read: there is no such file" in refused("rows.txt")
+
+
+def test_rows_of_an_earlier_run_are_not_reported_as_those_of_the_last_one(tmp_path: Path) -> None:
+    out = extracted(tmp_path, ".jsonl")
+    whole = out.read_text(encoding="utf-8")
+    out.write_text(whole + whole, encoding="utf-8")
+    assert "out.jsonl has 12 rows, and its run has written 6" in refused(str(out))
+    out.write_text(whole, encoding="utf-8")
+    reported(out)
+    chunk, _ = (tmp_path / "out.jsonl.run/journal.jsonl").read_text().split("\n", 1)
+    with Ledger(out, {}, output_for(out, task_of_type(Order))) as ledger:
+        ledger.open(resume=False, overwrite=True)
+        for journal in (None, f"{chunk}\n", f"{chunk}\n{chunk[:20]}"):
+            if journal is not None:
+                (ledger.folder / "journal.jsonl").write_text(journal)
+            assert f"the run of {out} has not ended" in refused(str(out))
+    assert data_of(reported(out))["run"] == {}
