@@ -161,27 +161,41 @@ def _table_rows(out: Path) -> Generator[Row]:
             row: Row = {name: cells[name] for name in _OWN if name in cells}
             if len(row) == len(_OWN):
                 row |= {name: json.loads(row[name], parse_float=Decimal) for name in ("_fields", "_meta")}
-                row |= {"_error": row["_error"] or None, _VALUE: _value_of(cells, row)}
+                value = _value_of({name: cell or None for name, cell in cells.items()}, row["_fields"])
+                row |= {"_error": row["_error"] or None, _VALUE: value}
             yield row
 
 
-def _value_of(cells: Mapping[str, str], row: Row) -> Any:
+def _value_of(cells: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]) -> Any:
     """The value of a row of a table. An empty cell is null, and parts of an object are JSON in their cell."""
-    names = {one["field"] for one in row["_fields"]}
-    keys = [name for name in cells if name not in _OWN]
-    if not any(cells[key] for key in keys):
+    keys = [name for name in cells if name not in _OWN and not _is_confidence(name, cells, fields)]
+    if all(cells[key] is None for key in keys):
         return None
-    if keys == [_VALUE] and not any(re.match(rf"{_VALUE}(?![\w-])", name) for name in names):
+    if keys == [_VALUE] and not any(re.match(rf"{_VALUE}(?![\w-])", one["field"]) for one in fields):
         return cells[_VALUE]
-    plain = {key: key.removeprefix(f"{_VALUE}.") if key.removeprefix(f"{_VALUE}.") in _OWN else key for key in keys}
-    return {plain[key]: cells[key] or None for key in keys}
+    return {_key_of(name): cells[name] for name in keys}
+
+
+def _key_of(column: str) -> str:
+    key = column.removeprefix(f"{_VALUE}.")
+    return key if key in _OWN else column
+
+
+def _is_confidence(name: str, cells: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a column is one of `--confidence`: those of the keys, next to them, which are no keys themselves."""
+    column = name.removesuffix(".confidence")
+    own = re.escape(path_text([name]))
+    return name != column and column in cells and not any(re.match(rf"{own}(?![^.\[])", one["field"]) for one in fields)
 
 
 def _parquet_rows(out: Path) -> Generator[Row]:
     parquet = import_arrow("pyarrow.parquet", f"reading {out.name}")
     try:
         file = parquet.ParquetFile(out)
-        yield from chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(batch_size=256))
+        names = set(file.schema_arrow.names)
+        is_flat = names >= {*_OWN} and names - {*_OWN} != {_VALUE}
+        for row in chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(batch_size=256)):
+            yield row | {_VALUE: _value_of(row, row["_fields"])} if is_flat else row
     except OSError as problem:  # that is what the library raises for a damaged file too
         raise FileError(f"{out} cannot be read: {first_line(problem)}") from problem
 

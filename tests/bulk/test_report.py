@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +24,7 @@ import pastalang
 from pastalang import Engine
 from pastalang.bulk.compare import Advice, Comparison, Example, FieldAgreement
 from pastalang.bulk.documents import Columns, Document, open_documents
-from pastalang.bulk.outputs import output_for
+from pastalang.bulk.outputs import ALL, Shape, output_for
 from pastalang.bulk.report import BLOCK, SavedRun, write_report
 from pastalang.bulk.rows import Origin, Row, task_of_type
 from pastalang.bulk.run import Job, Ledger, fingerprint_of, rows_of_engine, run_job
@@ -83,15 +84,15 @@ def engine() -> Engine:
     return Engine(hashed_model(320), byte_tokenizer())
 
 
-def extracted(folder: Path, suffix: str) -> Path:
+def extracted(folder: Path, suffix: str, shape: Shape = ALL) -> Path:
     """Six documents, one of them empty, as an output in this format."""
     source, out = folder / "docs.jsonl", folder / f"out{suffix}"
     texts = ["two fees", "", "an item 😀 and a fee", "nothing", "fee", "items"]
     source.write_text("".join(json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate(texts)))
     task = task_of_type(Order)
     job, corpus = Job(task, Origin("fake", "1", "p"), 2, chunk=4), open_documents(source, task.read)
-    with Ledger(out, fingerprint_of(job, corpus), output_for(out, task)) as ledger:
-        ledger.open(resume=False, overwrite=False)
+    with Ledger(out, fingerprint_of(job, corpus, shape), output_for(out, task, shape)) as ledger:
+        ledger.open(resume=False, overwrite=True)
         run_job(
             partial(rows_of_engine, engine(), job),
             job,
@@ -145,10 +146,10 @@ def test_the_figures_are_those_of_the_rows_in_every_format(tmp_path: Path) -> No
     assert [length for _, length in data["speed"]["bars"]] == [4, 2]
     least = [min((one["confidence"] for one in found["_fields"]), default=2.55) for found in rows]
     assert list(base64.b64decode(data["least_of_rows"])) == [round(100 * one) for one in least]
-    for suffix in (".csv", ".parquet"):
-        other = data_of(reported(extracted(tmp_path, suffix)))
+    for suffix, shape in product((".csv", ".parquet"), (ALL, Shape(has_confidence=True))):
+        other = data_of(reported(extracted(tmp_path, suffix, shape)))
         for name in ("statuses", "fields", "least_of_rows", "status_of_rows", "output_tokens"):
-            assert other[name] == data[name], (suffix, name)
+            assert other[name] == data[name], (suffix, shape, name)
 
 
 def test_a_key_that_is_left_out_counts_as_empty_and_fields_of_maps_are_not_endless() -> None:
