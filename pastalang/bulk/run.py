@@ -367,7 +367,8 @@ CHUNK: Final = 256  # rows
 class Job:
     """What a run does, apart from where it reads and writes.
 
-    max_error_rate   the share of rows without a usable value above which a run stops, checked at every chunk
+    max_error_rate   the share of rows without a usable value above which a run stops, checked at every chunk and before
+                     it goes on
     stop_on_error    stop at the first such row, which is not written
     """
 
@@ -507,6 +508,7 @@ def run_job(
     totals.resume(ledger.chunks)
     if not ledger.is_complete:
         with corpus as all_documents, warnings.catch_warnings():
+            _check_rate(totals, job)
             documents = islice(all_documents, job.limit)
             ledger.skip(documents)
             report(totals)
@@ -585,16 +587,20 @@ class _RowWriter(ChunkWriter["Totals", Row]):
 
     def commit(self) -> None:
         """Raises `Stopped` if too many rows have failed."""
-        if not self._rows:
-            return
-        super().commit()
-        rate = self._totals.failed / self._totals.rows
-        if rate > self._job.max_error_rate:
-            raise Stopped(
-                f"{self._totals.failed:,} of {counted(self._totals.rows, 'document')} failed, {rate:.1%}, and the most "
-                f"that is allowed is {self._job.max_error_rate:.1%}",
-                change="a higher --max-error-rate",
-            )
+        if self._rows:
+            super().commit()
+            _check_rate(self._totals, self._job)
+
+
+def _check_rate(totals: Totals, job: Job) -> None:
+    """Raises `Stopped` if too many rows have failed."""
+    rate = totals.failed / max(totals.rows, 1)
+    if rate > job.max_error_rate:
+        raise Stopped(
+            f"{totals.failed:,} of {counted(totals.rows, 'document')} failed, {rate:.1%}, and the most that is allowed "
+            f"is {job.max_error_rate:.1%}",
+            change="a higher --max-error-rate",
+        )
 
 
 def summary_of(totals: Totals, job: Job) -> Mapping[str, Any]:
