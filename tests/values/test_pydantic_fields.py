@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 
 import pytest
 from annotated_types import Len
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -116,6 +118,16 @@ ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
     "float ge le": (Annotated[float, Field(ge=0.1, le=1)], ["0.1", "1", "0.5"], ["0.05", "1.1"]),
     "float gt lt": (Annotated[float, Field(gt=0, lt=1)], ["0.5"], ["0", "1"]),
     "Decimal": (Annotated[Decimal, Field(max_digits=5, decimal_places=2)], ["1.25", "999.99"], ["1.255", "1000"]),
+    "Decimal without a whole part": (
+        Annotated[Decimal, Field(max_digits=3, decimal_places=3)],
+        ["0.125", "-0.999", "0.010"],
+        ["0", "-0.0", "1", "-1", "0.0001"],
+    ),
+    "Decimal with more places than digits": (
+        Annotated[Decimal, Field(max_digits=2, decimal_places=4, ge=0)],
+        ["0.01", "0.99"],
+        ["0", "-0.5", "1", "0.001"],
+    ),
     "Decimal ge": (Annotated[Decimal, Field(ge=Decimal("0.1"))], ["0.1", "7"], ["0.09"]),
     "bool": (bool, ["true", "false"], ["null", '"x"', "[]"]),
     "StrictBool": (StrictBool, ["true"], ["1", '"true"']),
@@ -171,6 +183,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "type": (type[int], "a class cannot be written by a model"),
     "complex": (complex, "a complex number has no spelling"),
     "a class": (Annotated[object, PlainValidator(lambda value: value)], "a plain validator does not say"),
+    "Decimal of no digits": (Annotated[Decimal, Field(max_digits=0, decimal_places=0)], "no decimal lies between"),
     "dict of bool keys": (dict[bool, int], "keys of the type bool"),
 }
 
@@ -191,6 +204,37 @@ def test_a_field_type_is_enforced_exactly(name: str) -> None:
             adapter.validate_json(text, strict=True)
         with pytest.raises(ValidationError):
             back.model_validate_json(text)
+
+
+FRACTIONS = st.builds(
+    lambda digits, places: Decimal(digits).scaleb(-places), st.integers(-1200, 1200), st.integers(0, 5)
+)
+
+
+@given(st.integers(1, 4), st.integers(0, 5), st.sampled_from(("ge", "gt", "le", "lt")), FRACTIONS, FRACTIONS)
+def test_the_digits_of_a_decimal_are_those_of_pydantic(
+    digits: int, places: int, name: str, bound: Decimal, tried: Decimal
+) -> None:
+    limits: dict[str, Any] = {"max_digits": digits, "decimal_places": places, name: bound}
+    annotation = Annotated[Decimal, Field(**limits)]
+    texts = [f"{value:f}" for value in (tried, bound, Decimal(0))]
+    right = [text for text in texts if _takes(TypeAdapter(annotation), text)]
+    try:
+        found = type_of_model(annotation)
+    except NotExpressible:
+        assert places >= digits
+        assert not right
+        return
+    assert found.notes == ()
+    assert [text for text in texts if read(text, found.type).fits] == right
+
+
+def _takes(adapter: TypeAdapter[Any], text: str) -> bool:
+    try:
+        adapter.validate_json(text)
+    except ValidationError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
 from functools import partial
@@ -18,6 +18,7 @@ from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.values import patterns
+from pastalang.values.lengths import has_numbers
 from pastalang.values.patterns import MOMENTS, UUID, find_problem, url_pattern
 
 
@@ -90,7 +91,10 @@ def float_type(schema: CoreSchema, site: Site) -> t.Type:
 
 
 def decimal_type(schema: CoreSchema, site: Site) -> t.Type:
-    """`decimal_places` becomes a step. `max_digits` becomes a bound, exact only together with `decimal_places`."""
+    """`decimal_places` becomes a step. `max_digits` becomes a bound, exact only together with `decimal_places`.
+
+    Pydantic counts the 0 before the point of 0 alone. So without room for a digit there, 0 is no value.
+    """
     expect_keys(schema, {"ge", "le", "gt", "lt", "multiple_of", "allow_inf_nan", "max_digits", "decimal_places"})
     places, digits = schema.get("decimal_places"), schema.get("max_digits")
     bare = _number(schema)
@@ -98,15 +102,29 @@ def decimal_type(schema: CoreSchema, site: Site) -> t.Type:
     if places is not None:
         if step is not None:
             raise Refused("`multiple_of` together with `decimal_places` is not supported")
-        step = Decimal((0, (1,), -places))
-    low, high = bare.exclusive_minimum, bare.exclusive_maximum
-    if digits is not None:
-        if places is None:
-            site.note("`max_digits` counts the digits after the point too")
-        bound = Decimal((0, (1,), digits - (places or 0)))
-        low = -bound if low is None else max(low, -bound)
-        high = bound if high is None else min(high, bound)
-    return t.Number(bare.minimum, bare.maximum, low, high, step)
+        step = Decimal((0, (1,), -places if digits is None else -min(places, digits)))
+    if digits is None:
+        return replace(bare, multiple_of=step)
+    if places is None:
+        site.note("`max_digits` counts the digits after the point too")
+    bound = Decimal((0, (1,), max(0, digits - (places or 0))))
+    number = replace(_below(_above(bare, -bound), bound), multiple_of=step)
+    if places is None or places < digits:
+        return number
+    signed = tuple(part for part in (_above(number, Decimal(0)), _below(number, Decimal(0))) if has_numbers(part))
+    if not signed:
+        raise Refused("no decimal lies between the bounds")
+    return signed[0] if len(signed) == 1 else t.Union(signed)
+
+
+def _above(number: t.Number, bound: Decimal) -> t.Number:
+    low = number.exclusive_minimum
+    return replace(number, exclusive_minimum=bound if low is None else max(low, bound))
+
+
+def _below(number: t.Number, bound: Decimal) -> t.Number:
+    high = number.exclusive_maximum
+    return replace(number, exclusive_maximum=bound if high is None else min(high, bound))
 
 
 def literal_type(schema: CoreSchema, site: Site) -> t.Type:
