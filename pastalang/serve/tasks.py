@@ -23,6 +23,7 @@ from pastalang.program.program import (
     History,
     Input,
     InputKind,
+    JsonBody,
     Message,
     Program,
     Role,
@@ -35,6 +36,8 @@ from pastalang.serve.wire import Ask, Tool, ToolUse
 from pastalang.serve.wire import Message as Turn
 from pastalang.source import Source, Span
 from pastalang.values.conversion import NotExpressible
+from pastalang.values.lengths import count_values
+from pastalang.values.schema.importer import type_of_schema
 
 DEFAULT_TOKENS: Final = 512  # of a plain text that names no limit
 COMPLETION_TOKENS: Final = 16  # of a completion that names no limit, as on the wire
@@ -104,6 +107,9 @@ def _of_schema(schema: str, param: str, has_system: bool) -> Program:
     if len(schema.encode()) > MAX_FILE_BYTES:
         raise bad_request(f"`{param}` has more than {MAX_FILE_BYTES:,} bytes", param)
     try:
+        converted = type_of_schema(schema, name="answer")
+        if count_values(converted.type) == 1:  # nothing is decoded, as in the call of a tool without parameters
+            return _program(JsonBody(converted.type, t.Sampling()), has_system, converted.types)
         found = from_schema(schema, name="answer")  # with every check of the compiler
     except NotExpressible as problem:
         listed = "; ".join(map(str, problem.problems[:5]))
