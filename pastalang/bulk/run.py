@@ -40,7 +40,7 @@ from pastalang.bulk.documents import Corpus, Document
 from pastalang.bulk.doubts import Doubts
 from pastalang.bulk.outputs import ALL, Output, Shape, sync, write_text
 from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, rows_of, text_of_id, without_value
-from pastalang.failures import PastaError, TruncationWarning
+from pastalang.failures import FileError, PastaError, TruncationWarning
 from pastalang.hosts.opening import AnyEngine
 from pastalang.program.types import Sampling
 from pastalang.values.describe import counted
@@ -501,15 +501,15 @@ def run_job(
 ) -> Totals:
     """Give the documents that are not committed yet to `decode`, and commit their rows, calling `report` for each.
 
-    Raises `Stopped` if it ends early, `RunRefused` if the documents have changed, and `OSError` if a chunk cannot be
-    written. Whatever it raises, `ledger` has every row that was committed.
+    Raises `Stopped` if it ends early, `RunRefused` if the documents have changed, `FileError` if one of them cannot be
+    read, and `OSError` if a chunk cannot be written. Whatever it raises, `ledger` has every row that was committed.
     """
     totals = Totals()
     totals.resume(ledger.chunks)
     if not ledger.is_complete:
         with corpus as all_documents, warnings.catch_warnings():
             _check_rate(totals, job)
-            documents = islice(all_documents, job.limit)
+            documents = islice(_readable(all_documents), job.limit)
             ledger.skip(documents)
             report(totals)
             warnings.simplefilter("ignore", TruncationWarning)  # every row has its status
@@ -518,6 +518,15 @@ def run_job(
             raise Stopped("stopped", by_caller=True)
         ledger.finish()
     return totals
+
+
+def _readable(documents: Iterator[Document]) -> Iterator[Document]:
+    """Raises `FileError` for a file that has gone since: an `OSError` of a run is about what it writes."""
+    try:
+        yield from documents
+    except OSError as problem:
+        place = problem.filename or "a document"
+        raise FileError(f"{place} could not be read: {(problem.strerror or str(problem)).lower()}") from problem
 
 
 def until(given: Iterable[T], is_stopped: Callable[[], bool]) -> Iterator[T]:

@@ -59,6 +59,7 @@ from pastalang.cli.output import (
 )
 from pastalang.cli.process import command
 from pastalang.cli.sources import SOURCE, is_standard_input, task_named
+from pastalang.failures import FileError
 from pastalang.plan.branches import Mode
 from pastalang.program.types import OnTruncated
 from pastalang.runtime.call import IN_FLIGHT
@@ -363,7 +364,7 @@ def _go_through(work: Work, ledger: Ledger, settings: ExtractSettings) -> Totals
             return run_job(decode, work.job, work.corpus, ledger, report=progress.show, is_stopped=is_stopped)
     except RunRefused as refused:
         raise Refused(str(refused), EXIT_USAGE) from refused
-    except ServerLost as lost:
+    except (ServerLost, FileError) as lost:
         raise Refused(f"{lost}\n{_how_to_go_on(ledger)}", EXIT_UNREADABLE) from lost
     except Stopped as stopped:
         code = EXIT_STOPPED if stopped.by_caller else EXIT_PROBLEMS

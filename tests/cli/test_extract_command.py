@@ -372,6 +372,17 @@ def test_ctrl_c_commits_what_is_in_flight_and_says_how_to_go_on(model: Path, mon
     assert all([row["id"] for row in read_rows(name)] == list(range(6)) for name in ("out.jsonl", "twice.jsonl"))
 
 
+def test_documents_that_vanish_during_a_run_could_not_be_read(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("docs").mkdir()
+    for name in "ab":
+        write_rows(f"docs/{name}.jsonl", ({"text": f"note {number}"} for number in range(3)))
+    with monkeypatch.context() as patch:
+        patch.setattr(BulkProgress, "show", lambda *_: Path("docs/b.jsonl").unlink(missing_ok=True))
+        gone = run(TYPE, "docs", "-o", "out.jsonl", "--model", model, "--in-flight", 1)
+    said = "docs/b.jsonl could not be read: no such file or directory\n3 rows are safe in out.jsonl.run; to go on"
+    assert gone.exit_code == 3 and said in gone.stderr
+
+
 def test_a_disk_that_is_full_or_read_only_is_reported(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = (TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--chunk", 2)
     calls = 0
