@@ -101,10 +101,7 @@ class Ledger:
         self.folder.mkdir(exist_ok=True)
         self._take_lock()
         try:
-            manifest = self._manifest()
-            if overwrite:
-                self._clear()
-                manifest = None
+            manifest = None if overwrite else self._manifest()
             if manifest is None or self._holds_nothing():
                 self._begin(overwrite=overwrite)
             elif resume:
@@ -157,12 +154,11 @@ class Ledger:
 
     def _manifest(self) -> Mapping[str, Any] | None:
         try:
-            found = json.loads((self.folder / _MANIFEST).read_text("utf-8"))
+            return dict(json.loads((self.folder / _MANIFEST).read_text("utf-8")))
         except FileNotFoundError:
             return None
-        except ValueError as problem:
+        except (ValueError, TypeError) as problem:
             raise RunRefused(f"{self.folder / _MANIFEST} is damaged; begin again with --overwrite") from problem
-        return found if isinstance(found, dict) else None
 
     def _read_journal(self) -> None:
         """The committed chunks. A last line that was cut off is dropped."""

@@ -323,6 +323,12 @@ def test_rows_that_were_committed_and_are_gone_are_reported(tmp_path: Path) -> N
         run(source, out, is_stopped=iter([False] * 5 + [True] * 50).__next__)
     (tmp_path / "out.jsonl.run" / "000001.jsonl").unlink()
     assert "000001.jsonl is gone, with rows that were committed" in refused(source, out)
+    for damaged in ('{"version": 1', "null"):
+        (tmp_path / "out.jsonl.run/manifest.json").write_text(damaged)
+        for resume in (True, False):
+            said = "manifest.json is damaged; begin again with --overwrite"
+            assert said in refused(source, out, resume=resume)
+        assert run(source, out, resume=False, overwrite=True).resumed == 0
 
 
 def test_a_run_says_what_is_doubtful_about_its_rows() -> None:
