@@ -86,7 +86,7 @@ class Ledger:
         self._fingerprint = dict(fingerprint)
         self.output = output
         self._lock: IO[str] | None = None
-        self._is_open = False
+        self._is_own = False  # what is in the folder is of this run, or of none
 
     @property
     def rows(self) -> int:
@@ -98,8 +98,9 @@ class Ledger:
         """Take the lock, and begin a run or go on with one. Raises `RunRefused`, and `OSError` if it cannot write."""
         if self.out.is_dir():
             raise RunRefused(f"{self.out} is a folder; the rows are written to a file")
-        self.folder.mkdir(exist_ok=True)
+        is_new = self._make_folder()
         self._take_lock()
+        self._is_own = is_new
         try:
             manifest = None if overwrite else self._manifest()
             if manifest is None or self._holds_nothing():
@@ -108,10 +109,18 @@ class Ledger:
                 self._go_on(manifest)
             else:
                 raise RunRefused(self._found())
-            self._is_open = True
+            self._is_own = True
         except BaseException:
             self.close()
             raise
+
+    def _make_folder(self) -> bool:
+        """Whether there was none."""
+        try:
+            self.folder.mkdir()
+        except FileExistsError:
+            return False
+        return True
 
     def _holds_nothing(self) -> bool:
         """Whether a run has ended before its first row was committed, so that there is nothing to go on with."""
@@ -269,8 +278,8 @@ class Ledger:
         self._lock.flush()
 
     def close(self) -> None:
-        """Frees the lock. A run without a committed row leaves nothing behind."""
-        if self._is_open and not self.chunks and not self.is_complete:
+        """Frees the lock. A run without a committed row, and one that was refused, leaves nothing behind."""
+        if self._is_own and not self.chunks and not self.is_complete:
             with suppress(OSError):
                 self._clear()
                 (self.folder / _LOCK).unlink(missing_ok=True)

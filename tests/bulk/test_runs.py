@@ -300,6 +300,7 @@ def test_an_output_that_exists_is_not_overwritten_unasked(tmp_path: Path) -> Non
     out.write_text("mine", encoding="utf-8")
     for resume in (True, False):
         assert "out.jsonl exists: write to another file" in refused(source, out, resume=resume)
+        assert not (tmp_path / "out.jsonl.run").exists()
     assert out.read_text() == "mine"
     run(source, out, overwrite=True, resume=False)
     assert len(rows(out)) == 2
