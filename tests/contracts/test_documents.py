@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from pastalang import __version__, check_source, limits
+from pastalang.cli.app import ENTRIES, build_app
 from pastalang.program import regex
 
 DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
@@ -115,3 +118,15 @@ def test_every_python_file_can_be_read_to_the_end() -> None:
     lines = {str(file): len(file.read_text("utf-8").splitlines()) for file in files}
     assert len(lines) > 300
     assert {file: count for file, count in lines.items() if count > 800 and file not in LISTS} == {}
+
+
+def test_the_page_of_the_command_line_has_every_command_and_its_options() -> None:
+    page = Path("docs/cli.md").read_text("utf-8")
+    named = re.findall(r"^pasta (\w+) ", page.partition("```text\n")[2].partition("```")[0], re.MULTILINE)
+    assert sorted(named) == sorted(entry.name for entry in ENTRIES)
+    app: Any = get_command(build_app(set(named)))
+    for name, command in app.commands.items():
+        [section] = re.findall(rf"^## `pasta {name}\b.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+        options = [one.opts for one in command.params if one.param_type_name == "option"]
+        missing = [names for names in options if not any(re.search(rf"[` ]{one}\b(?!-)", section) for one in names)]
+        assert missing == [], name
