@@ -108,6 +108,10 @@ class Flat:
         for unknown in (name for name in shape.columns if name not in self._all):
             hint = did_you_mean(unknown, self._all)
             raise InputError(f"there is no column `{unknown}`" + (f"; did you mean `{hint}`?" if hint else ""))
+        if (twice := _repeated(shape.columns)) is not None:
+            raise InputError(f"--columns names `{twice}` twice")
+        if (twice := _repeated(self._all)) is not None:
+            raise InputError(f"the table would have two columns `{twice}`: rename a key, or write JSON lines")
 
     @property
     def names(self) -> list[str]:
@@ -144,6 +148,10 @@ class Flat:
         return {name: found[name] for name in self.names}
 
 
+def _repeated(names: Sequence[str]) -> str | None:
+    return next((name for name in names if names.count(name) > 1), None)
+
+
 def _confidence(row: Row, key: str | None) -> float | None:
     """That of the least certain field of a key, or of the row; None for a row without fields."""
     begin = "" if key is None else rf"{re.escape(path_text([key]))}(?![^.\[])"
@@ -168,7 +176,12 @@ class Csv:
         head.unlink()
 
     def _line(self, cells: Sequence[str]) -> str:
-        """A carriage return is quoted, too: the writer of Python 3.11 leaves it bare, and readers end the row there."""
+        """A carriage return is quoted, too: the writer of Python 3.11 leaves it bare, and readers end the row there.
+
+        So is what would make a blank line, which readers skip.
+        """
+        if [cell.strip() for cell in cells] == [""]:
+            return f'"{cells[0]}"\n'
         return self._delimiter.join(map(self._quoted, cells)) + "\n"
 
     def _quoted(self, cell: str) -> str:

@@ -44,6 +44,7 @@ from pastalang.cli.options import (
     TopP,
     adapter_of,
     drafts_of,
+    names_in,
     refuse_both,
     sampling_of,
 )
@@ -285,8 +286,7 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
 
     job = work.job
     summary: dict[str, Any] = {}
-    names = tuple(name.strip() for name in (settings.columns or "").split(",") if name.strip())
-    shape = Shape(not settings.no_meta, settings.confidence, names)
+    shape = Shape(not settings.no_meta, settings.confidence, names_in(settings.columns))
     with Ledger(out, fingerprint_of(job, work.corpus, shape), output_for(out, job.task, shape)) as ledger:
         try:
             ledger.open(resume=settings.resume, overwrite=settings.overwrite)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeAlias
 
@@ -125,6 +126,16 @@ def columns_of(given: list[str] | None) -> dict[str, str]:
             raise Refused(f"--map names a column for {part} twice: {found[part]} and {column}", EXIT_USAGE)
         found[part] = column
     return found
+
+
+def names_in(given: str | None) -> tuple[str, ...]:
+    """The columns that `--columns` names. Raises `Refused`."""
+    try:
+        [names] = csv.reader([given or ""], skipinitialspace=True, strict=True)
+    except csv.Error as problem:
+        what = "names with commas between them, as in a row of CSV"
+        raise Refused(f"--columns takes {what}, not {given}", EXIT_USAGE) from problem
+    return tuple(name.strip() for name in names if name.strip())
 
 
 def drafts_of(given: str | None) -> Drafts | None:

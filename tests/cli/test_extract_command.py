@@ -218,6 +218,19 @@ def test_keys_that_need_quotes_have_a_confidence(model: Path) -> None:
         assert all(0 < float(row["The name.confidence"]) <= 1 for row in csv.DictReader(stream))
 
 
+def test_a_name_with_a_comma_is_chosen_in_quotes(model: Path) -> None:
+    Path("note.pasta").write_text(PROGRAM.replace("name:", '"The name, if any":'), encoding="utf-8")
+    words = ("note.pasta", "docs.jsonl", "--model", model, "-o", "out.csv", "--columns")
+    assert run(*words, '"The name, if any", id,').exit_code == 0
+    assert Path("out.csv").read_text("utf-8").splitlines()[0] == '"The name, if any",id'
+    for names, code, said in (
+        ("id, kind,id", 1, "--columns names `id` twice"),
+        ('id,"kind', 2, '--columns takes names with commas between them, as in a row of CSV, not id,"kind'),
+    ):
+        wrong = run(*words, names, "--overwrite")
+        assert wrong.exit_code == code and said in wrong.stderr
+
+
 def test_rows_are_written_in_every_format_with_the_same_values(model: Path) -> None:
     from pyarrow import parquet
 
