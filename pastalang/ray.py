@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from pastalang.bulk.documents import Document, records_of
+from pastalang.bulk.documents import Document, documents_in, narrowed
 from pastalang.bulk.rows import Origin, Row, Task, extractions_of, row_of, rows_of, task_of_program, task_of_type
 from pastalang.failures import FileError, PastaError
 from pastalang.hosts.opening import open_engine
@@ -119,7 +119,7 @@ class _Narrow:
         self._columns = columns
 
     def __call__(self, table: Any) -> Any:
-        return table.select([name for name in self._columns if name in table.column_names])
+        return narrowed(table, self._columns)
 
 
 class _Deaths:
@@ -155,11 +155,14 @@ class _Blocks:
         ray.get(deaths.back.remote(self._me))
 
     def __call__(self, table: Any) -> Any:
-        content = sha256(repr(table.to_pylist()).encode()).hexdigest()
+        content = self._name_of(table)
         deaths = self._begin(content)
         rows = self._worker(table) if deaths < _DEATHS else self._one_by_one(table)
         self._end(content)
         return rows
+
+    def _name_of(self, table: Any, *more: str) -> str:
+        return sha256(repr((*more, *documents_in(table, self._worker.task.read))).encode()).hexdigest()
 
     def _begin(self, name: str) -> int:
         deaths: int = self._get(self._deaths.begin.remote(self._me, name))
@@ -174,7 +177,7 @@ class _Blocks:
         found = []
         for number in range(len(table)):
             row = table.slice(number, 1)
-            name = sha256(repr(("alone", row.to_pylist())).encode()).hexdigest()
+            name = self._name_of(row, "alone")
             is_deadly = self._begin(name) >= _DEATHS_OF_A_DOCUMENT
             found.append(self._failed(row) if is_deadly else self._worker(row))
             self._end(name)
@@ -184,7 +187,7 @@ class _Blocks:
         from pastalang.bulk.table import table_of
 
         task = self._worker.task
-        [document] = records_of(row.to_pylist(), task.read)
+        [document] = documents_in(row, task.read)
         reason = f"the process that decoded it died {_DEATHS_OF_A_DOCUMENT} times"
         found = failed_row(replace(document, origin=""), reason, task, self._worker.origin)
         return table_of([found], task, self._worker.schema)

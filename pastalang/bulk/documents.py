@@ -20,8 +20,8 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from itertools import chain, islice
@@ -552,22 +552,12 @@ def _read_parquet(path: Path, columns: Columns, name: str) -> Generator[Document
     while True:
         try:
             batch = next(batches, None)
-            records = [] if batch is None else _in_text(batch).to_pylist()
         except Exception as problem:  # whatever the library makes of damaged pages
             raise FileError(f"{path} cannot be read after row {number}: {first_line(problem)}") from problem
         if batch is None:
             return
-        for record in records:
-            number += 1
-            yield document_of(record, columns, f"{name}:{number}")
-
-
-def _in_text(batch: Any) -> Any:
-    """With moments in nanoseconds as texts, because Python has no type for them."""
-    for at, column in enumerate(batch.schema):
-        if str(column.type).startswith("timestamp[ns"):
-            batch = batch.set_column(at, column.name, batch.column(at).cast("string"))
-    return batch
+        yield from documents_in(batch, columns, f"{name}:", number + 1)
+        number += batch.num_rows
 
 
 def _check_parquet(path: Path, columns: Columns) -> None:
@@ -600,6 +590,62 @@ def import_arrow(module: str, purpose: str) -> Any:
 
 def first_line(problem: BaseException) -> str:
     return next(iter(str(problem).splitlines()), type(problem).__name__)[:200]
+
+
+# ── tables of Arrow ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def documents_in(table: Any, columns: Columns, place: str = "document ", start: int = 0) -> Iterator[Document]:
+    """Those of a table of Arrow, or of a batch of one. A cell that cannot be read costs its row alone."""
+    rows = arrow_rows(_in_text(narrowed(table, columns.all)))
+    for number, (record, wrong) in enumerate(rows, start):
+        origin = f"{place}{number}"
+        document = document_of(record, columns, origin)
+        yield document if wrong is None else replace(document, error=BadDocument(f"{origin}: {wrong}"))
+
+
+def narrowed(table: Any, names: Iterable[str]) -> Any:
+    """With the columns of these names, all of them if several have the same."""
+    return table.select([at for at, name in enumerate(table.schema.names) if name in names])
+
+
+def _in_text(table: Any) -> Any:
+    """With moments in nanoseconds as texts, because Python has no type for them."""
+    for at, column in enumerate(table.schema):
+        if str(column.type).startswith("timestamp[ns"):
+            with suppress(ValueError):  # in a zone that nobody knows
+                table = table.set_column(at, column.name, table.column(at).cast("string"))
+    return table
+
+
+def arrow_rows(table: Any) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Each row, without the cells that cannot be read, and what is wrong with the first of those."""
+    names = table.schema.names
+    try:
+        records = table.to_pylist() if len({*names}) == len(names) else None
+    except Exception:  # whatever the library makes of a cell: bytes that are no text, a day after the year 9999
+        records = None
+    if records is None:
+        yield from (_by_cells(table.slice(number, 1)) for number in range(table.num_rows))
+    else:
+        yield from ((record, None) for record in records)
+
+
+def _by_cells(row: Any) -> tuple[dict[str, Any], str | None]:
+    record: dict[str, Any] = {}
+    wrong: list[str] = []
+    names = row.schema.names
+    for at, name in enumerate(names):
+        try:
+            if names.count(name) > 1:
+                wrong.append(f"it has {names.count(name)} columns `{name}`: rename all but one of them")
+            else:
+                record |= row.select([at]).to_pylist()[0]
+        except UnicodeDecodeError:
+            wrong.append(f"`{name}` is not UTF-8 text")
+        except Exception as problem:
+            wrong.append(f"`{name}` cannot be read: {first_line(problem)}")
+    return record, next(iter(wrong), None)
 
 
 # ── text files ───────────────────────────────────────────────────────────────────────────────────────────

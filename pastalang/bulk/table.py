@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pastalang.bulk.documents import records_of
+from pastalang.bulk.documents import documents_in
 from pastalang.bulk.rows import Origin, Row, Task, extractions_of, object_of, row_of, text_of_id
 from pastalang.hosts.opening import AnyEngine, open_engine
 from pastalang.program import types as t
@@ -129,8 +129,7 @@ class Worker:
         if self._loaded is None:
             self._loaded = self._load()
         engine, origin = self._loaded
-        columns = [name for name in self.task.read.all if name in table.column_names]
-        documents = records_of(table.select(columns).to_pylist(), self.task.read)
+        documents = documents_in(table, self.task.read)
         pairs = extractions_of(engine, self.task, documents, in_flight=self._in_flight)
         rows = [row_of(document, found, self.task, origin) for document, found in pairs]
         return table_of(rows, self.task, self.schema)

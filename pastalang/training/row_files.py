@@ -26,7 +26,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pastalang.bulk.documents import first_line, import_arrow
+from pastalang.bulk.documents import arrow_rows, first_line, import_arrow
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.reading import HINTS
 from pastalang.source import Source
@@ -302,10 +302,12 @@ def _json_file(path: Path) -> dict[str, Any]:
 def _arrow_rows(table: Any, name: str, classes: Mapping[str, list[str]], before: int) -> Iterator[Scanned]:
     number = before
     for batch in table.to_batches():
-        for record in batch.to_pylist():
+        for record, wrong in arrow_rows(batch):
             number += 1
             origin = f"{name}, row {number}"
             try:
+                if wrong is not None:
+                    raise BadRow(wrong)
                 row = TableRow({key: exact_json(_class(cell, classes.get(key))) for key, cell in record.items()})
             except BadRow as problem:
                 yield origin, problem.at(origin)

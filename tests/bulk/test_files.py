@@ -8,11 +8,15 @@ import io
 import json
 import os
 import sys
+from itertools import starmap
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 from pastalang.bulk import documents
@@ -162,6 +166,43 @@ def test_damage_in_the_middle_of_a_parquet_file_ends_the_reading_there(tmp_path:
         for one in open_documents(path, TEXT).documents:
             seen.append(one.record["text"])
     assert seen == texts[: len(seen)] and len(seen) >= 128
+
+
+TEXTS = st.none() | st.binary(max_size=3) | st.text(max_size=3).map(str.encode)
+DAYS = st.none() | st.integers(-800_000, 3_000_000)  # the years 1 to 9999 and some before and after
+
+
+def held(day: int | None, text: bytes | None) -> tuple[str | None, str | None, str | None]:
+    """The id and the text of a row as Python has them, or what is wrong with it."""
+    try:
+        id = None if day is None else str(datetime.date(1970, 1, 1) + datetime.timedelta(day))
+    except OverflowError:
+        return None, None, "`id` cannot be read: date value out of range"
+    try:
+        return id, None if text is None else text.decode(), None
+    except UnicodeDecodeError:
+        return id, None, "`text` is not UTF-8 text"
+
+
+@given(st.lists(st.tuples(DAYS, TEXTS), max_size=5), st.integers(0, 70))
+def test_a_cell_that_python_cannot_hold_costs_its_row_and_no_other(
+    odd: list[tuple[int | None, bytes | None]], before: int
+) -> None:
+    rows = [(0, b"x")] * before + odd
+    texts = pa.array([text for _, text in rows], pa.binary()).view(pa.string())  # as writers do that check nothing
+    table = pa.table({"id": pa.array([day for day, _ in rows], pa.date32()), "text": texts, "other": texts})
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "docs.parquet")
+        parquet.write_table(table, path)
+        from_file = list(open_documents(path, TEXT).documents)
+    for place, start, found in (
+        ("docs.parquet:", 1, from_file),
+        ("document ", 0, list(documents.documents_in(table, TEXT))),
+    ):
+        wanted = enumerate(starmap(held, rows), start)
+        expected = [(id, text, said and f"{place}{at}: {said}") for at, (id, text, said) in wanted]
+        errors = [(one, None if one.error is None else str(one.error)) for one in found]
+        assert [(one.id, None if said else one.record["text"], said) for one, said in errors] == expected
 
 
 def test_a_folder_of_texts_is_one_document_for_each(tmp_path: Path) -> None:

@@ -59,6 +59,25 @@ def test_every_row_has_its_place_whatever_it_holds() -> None:
     assert {one["field"] for one in first["_fields"]} >= {"paid"}
 
 
+def test_what_python_cannot_hold_is_an_error_of_its_row() -> None:
+    run = worker(Bill)
+    texts = pa.array([b"a", b"Caf\xe9", b"b"], pa.binary()).view(pa.string())
+    moments = pa.array([7, None, 2**62], pa.int64())
+    for type, statuses in (
+        (pa.timestamp("ns"), ["ok", "error", "ok"]),
+        (pa.timestamp("us"), ["ok", "error", "error"]),
+        (pa.timestamp("ns", "No/Where"), ["error"] * 3),
+    ):
+        table = run(pa.table({"id": moments.view(type), "text": texts}))
+        assert table.schema == run.schema and table["_status"].to_pylist() == statuses
+        assert table["_error"].to_pylist()[1] == "document 1: `text` is not UTF-8 text"
+        assert table["id"].to_pylist()[1:] == [None, "2116-02-20 23:53:38.427387904" if statuses[2] == "ok" else None]
+    twice = pa.Table.from_arrays([pa.array(["1", "2"]), *[pa.array(["a", "b"])] * 2], names=["id", "text", "text"])
+    table = run(twice)
+    assert table["id"].to_pylist() == ["1", "2"] and table["_status"].to_pylist() == ["error"] * 2
+    assert table["_error"].to_pylist()[1] == "document 1: it has 2 columns `text`: rename all but one of them"
+
+
 def test_the_schema_is_that_of_the_program_for_any_batch() -> None:
     run = worker(Bill)
     nulls = run(pa.table({"text": pa.nulls(3)}))

@@ -199,13 +199,15 @@ def test_bad_rows_of_every_format_have_their_place(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('[{"title": "x"}, 3]')
     from pyarrow import parquet
 
-    parquet.write_table(pa.table({"title": ["x", None], "value": [float("nan"), 0.5]}), tmp_path / "c.parquet")
+    titles = pa.array([b"x", None, b"\xff"], pa.binary()).view(pa.string())
+    parquet.write_table(pa.table({"title": titles, "value": [float("nan"), 0.5, 0.5]}), tmp_path / "c.parquet")
     found = [read_against(tmp_path / name, PLAN).problems for name in ("a.csv", "b.json", "c.parquet")]
     messages = [str(problem).removeprefix(f"{tmp_path}/") for problems in found for problem in problems]
     starts = [
         "a.csv:2: value", "a.csv:4: has 3 cells, and the header has 2", "a.csv:5: value", "a.csv:6: is not a row",
         "b.json, row 1: the key `value` is missing", "b.json, row 2: has to be a JSON object",
         "c.parquet, row 1: holds nan, which JSON does not have", "c.parquet, row 2: `title` has to be text",
+        "c.parquet, row 3: `title` is not UTF-8 text",
     ]  # fmt: skip
     assert len(messages) == len(starts)
     for message, start in zip(messages, starts, strict=True):
