@@ -262,7 +262,7 @@ LINES = ".jsonl"
 def read_all_inputs(plan: Plan, pairs: list[str], file: Path) -> list[dict[str, Any]]:
     """The inputs of each line of a file, checked. Raises `Refused` with every problem of the first bad line."""
     found: list[dict[str, Any]] = []
-    for number, line in enumerate(_read_text(file).splitlines(), start=1):
+    for number, line in enumerate(_read_text(file).split("\n"), start=1):
         if line.strip():
             with _in_line(f"{_shown(file)}:{number}"):
                 found.append(_inputs_of(plan, pairs, line, f"{_shown(file)}:{number}"))

@@ -124,10 +124,11 @@ def test_a_trace_is_written_as_its_ending_says(program: Path, model: Path, tmp_p
 
 def test_each_line_of_inputs_is_a_run(program: Path, model: Path, tmp_path: Path) -> None:
     lines = tmp_path / "inputs.jsonl"
-    lines.write_text('{"title": "x"}\n\n{"title": "yy", "stars": 4}\n', encoding="utf-8")
+    odd = "y\u2028\u2029\x85y"  # no ends of lines in JSON
+    lines.write_text(f'{{"title": "x"}}\n\n{{"title": "{odd}", "stars": 4}}\n', encoding="utf-8")
     found = run(program, "--model", model, "--inputs", lines, "-i", "stars=1")
     assert found.exit_code == 0
-    alone = [run(program, "--model", model, "-i", f"title={title}", "-i", "stars=1") for title in ("x", "yy")]
+    alone = [run(program, "--model", model, "-i", f"title={title}", "-i", "stars=1") for title in ("x", odd)]
     assert [json.loads(line) for line in found.stdout.splitlines()] == [json.loads(one.stdout) for one in alone]
     lines.write_text('{"title": "x"}\n{"titel": "y"}\n', encoding="utf-8")
     assert refused(1, program, "--model", model, "--inputs", lines).startswith(f"{lines}:2: ")
