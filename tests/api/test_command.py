@@ -50,18 +50,6 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pastalang.Engine, "load", staticmethod(lambda *_, **__: engine))
 
 
-def test_the_version_and_the_help(pasta: Pasta) -> None:
-    assert pasta("--version").out == f"pasta {pastalang.__version__}\n"
-    assert all(word in pasta("--help").out for word in ("check", "plan", "run", "extract", "import"))
-
-
-def test_check(pasta: Pasta) -> None:
-    assert pasta("check", "coffee.pasta").code == 0
-    ended = pasta("check", "coffee.pasta", "wrong.pasta")
-    told = ended.out + ended.error
-    assert ended.code == 1 and "error[unknown-name]" in told and "did you mean `date`" in told
-
-
 def test_exit_codes_of_files_and_of_wrong_usage(pasta: Pasta) -> None:
     assert pasta("check", "nowhere.pasta").code == 3
     assert pasta("check").code == 2 and pasta("check", "coffee.pasta", "--fast").code == 2
@@ -83,41 +71,9 @@ def test_explain(pasta: Pasta) -> None:
     assert "dependency-cycle" in pasta("explain").out and pasta("explain", "no-such-code").code == 2
 
 
-def test_plan_in_every_format(pasta: Pasta) -> None:
-    assert "2 values" in pasta("plan", "coffee.pasta").out
-    assert pasta("plan", "coffee.pasta", "--format", "svg").out.startswith("<svg")
-    assert pasta("plan", "coffee.pasta", "--format", "json", "-o", "plan.json").code == 0
-    assert "2 values" in pasta("plan", "plan.json").out
-
-
-def test_plan_says_what_does_not_fit_and_what_differs(pasta: Pasta) -> None:
-    assert pasta("plan", "coffee.pasta", "--positions", "10").code == 1
-    Path("other.pasta").write_text(COFFEE.replace("max=12", "max=9"), encoding="utf-8")
-    assert pasta("plan", "--diff", "coffee.pasta", "coffee.pasta").code == 0
-    ended = pasta("plan", "--diff", "coffee.pasta", "other.pasta")
-    assert ended.code == 1 and "9" in ended.out
-
-
 def test_run(pasta: Pasta) -> None:
     ended = pasta("run", "coffee.pasta", "-i", f"title={TITLES[0]}")
     assert ended.code == 0 and ended.json == {"Brand": "Norvika", "Net content": "12 oz"}
-
-
-@pytest.mark.usefixtures("loaded")
-def test_run_as_json_with_a_timeline_and_a_trace(pasta: Pasta) -> None:
-    ended = pasta("run", "coffee.pasta", "-i", f"title={TITLES[0]}", "--json", "--timeline", "--trace", "run.jsonl")
-    assert ended.json["value"]["Brand"] == "Norvika" and ended.json["usage"]["forward_passes"] >= 1
-    assert [one["where"] for one in ended.json["fields"]] == ["Brand", '"Net content"']
-    assert ended.json["fields"][0]["sources"][0]["start"] == 0 and "forward passes" in ended.error
-    assert json.loads(Path("run.jsonl").read_text("utf-8").splitlines()[0])["kind"] == "run"
-
-
-@pytest.mark.usefixtures("loaded")
-def test_run_takes_inputs_from_files(pasta: Pasta) -> None:
-    Path("title.txt").write_text(TITLES[1], encoding="utf-8")
-    Path("inputs.json").write_text(json.dumps({"title": TITLES[0]}), encoding="utf-8")
-    assert pasta("run", "coffee.pasta", "-i", "title=@title.txt").json["Brand"] == "Alba"
-    assert pasta("run", "coffee.pasta", "--inputs", "inputs.json").json["Brand"] == "Norvika"
 
 
 @pytest.mark.parametrize(
@@ -159,30 +115,3 @@ def test_extract_writes_a_row_for_each_document(pasta: Pasta) -> None:
     assert ended.code == 0 and [row["id"] for row in rows] == [0, 1, 2]
     assert rows[0]["value"] == {"Brand": "Norvika"} and rows[0]["_status"] == "ok"
     assert rows[0]["_fields"][0]["source"] == "text" and rows[0]["_error"] is None
-
-
-@pytest.mark.usefixtures("loaded")
-def test_extract_goes_on_where_it_was_and_keeps_what_is_there(pasta: Pasta) -> None:
-    words = ("extract", "coffee.pasta", "titles.jsonl", "-o", "out.csv", "--chunk", "1")
-    assert pasta(*words).code == 0
-    written = Path("out.csv").read_text("utf-8")
-    assert pasta(*words).code == 2 and Path("out.csv").read_text("utf-8") == written
-    assert pasta(*words, "--resume").code == 0 and Path("out.csv").read_text("utf-8") == written
-    assert pasta(*words, "--overwrite").code == 0
-
-
-@pytest.mark.usefixtures("loaded")
-def test_bad_rows_have_an_error_and_end_nothing(pasta: Pasta) -> None:
-    Path("bad.jsonl").write_text('{"text": "Alba Coffee"}\nnot json\n{"txt": 1}\n', encoding="utf-8")
-    assert pasta("extract", "shop_of_api_tests:Coffee", "bad.jsonl", "-o", "out.jsonl").code == 0
-    rows = [json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()]
-    assert [row["_status"] for row in rows] == ["ok", "error", "error"] and "bad.jsonl:2: it is not JSON" in rows[1][
-        "_error"
-    ]
-    ended = pasta("extract", "shop_of_api_tests:Coffee", "bad.jsonl", "-o", "out2.jsonl", "--on-error", "stop")
-    assert ended.code == 1
-
-
-def test_models_names_the_default(pasta: Pasta) -> None:
-    [mini, *_] = [one for one in pasta("models", "--json").json["models"] if one["is_default"]]
-    assert mini["name"] == "pasta-mini"

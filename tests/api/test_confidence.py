@@ -77,17 +77,6 @@ def test_details_change_no_answer() -> None:
         assert len(texts) == 1
 
 
-def test_a_field_that_is_sure_enough_is_left_alone() -> None:
-    result = writing({'"a": ': '"hi"'}).run(json_program("  a: string(max=9)"), retry_below=0.5)
-    assert result.usage.attempts == 0 and result.field("a").attempts == 1
-
-
-@pytest.mark.parametrize("threshold", ["a", True, 0, 2])
-def test_a_threshold_is_a_probability(threshold: object) -> None:
-    with pytest.raises(pastalang.BadInputs, match="`retry_below` is a probability"):
-        uniform().run(json_program("  a: boolean"), retry_below=threshold)  # type: ignore[arg-type]
-
-
 class Diary(BaseModel):
     day: date
     note: str

@@ -32,32 +32,10 @@ def test_a_program_takes_five_passes_and_thirteen_one_after_another() -> None:
     assert one_by_one.usage.forward_passes == one_by_one.usage.output_tokens >= 13
 
 
-def test_a_batch_gives_what_each_title_gives_alone() -> None:
-    program = pastalang.compile(COFFEE)
-    titles = [{"title": one} for one in ("Norvika Coffee, Dark Roast, 12 oz", "Alba Decaf Ground Coffee, 1 lb")]
-    found = mini().batch(program, titles)
-    assert [one.value for one in found] == [mini().run(program, one).value for one in titles]  # type: ignore[union-attr]
-
-
-def test_drafts_take_fewer_passes() -> None:
-    program = pastalang.compile(COFFEE)
-    plain, drafted = (mini().run(program, title="Norvika Coffee, Dark Roast, 12 oz", drafts=one) for one in ("off", 8))
-    assert plain.value == drafted.value and drafted.usage.forward_passes < plain.usage.forward_passes
-
-
 @pytest.mark.parametrize("source", ["nowhere/at-all", "./no-folder", "pasta-mni"])
 def test_a_model_that_is_not_there_is_a_load_error(source: str) -> None:
     with pytest.raises(pastalang.LoadError):
         pastalang.Engine.load(source)
-
-
-def test_options_of_loading_are_told_apart_from_those_of_a_call() -> None:
-    with pytest.raises(TypeError, match=r"engine\.run\(\.\.\., seed=3\)"):
-        pastalang.Engine.load("pasta-mini", seed=3)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="did you mean `cells`"):
-        pastalang.Engine.load("pasta-mini", cell=9)  # type: ignore[call-arg]
-    with pytest.raises(pastalang.LoadError, match="did you mean bfloat16"):
-        pastalang.Engine.load("pasta-mini", dtype="bf16")  # type: ignore[arg-type]
 
 
 def test_a_notebook_marks_the_source_of_an_extraction_and_says_why_there_is_none() -> None:

@@ -47,28 +47,6 @@ def test_a_text_without_a_folder_cannot_import() -> None:
         pastalang.compile('import Money from "./types.pasta"\ntemplate t()\nassistant json { a: Money }\n')
 
 
-WRONG = [
-    ("  headline: string after brnad\n  brand: string", "unknown-name", "did you mean `brand`"),
-    ("  a: strng", "unknown-name", "did you mean `string`"),
-    ("  a: string(maximum=4)", "wrong-argument", "max"),
-    ("  a: string after b\n  b: string after a", "dependency-cycle", "remove one"),
-    ("  a: string\n  a: boolean", "duplicate-field", "declared twice"),
-    ("  a: integer(5..1)", "contradictory-limits", "swap the two limits"),
-    ("  a: /[a-/", "unsupported-regex", "never closed"),
-    ("  a: verbatim(titel)", "unknown-name", "title"),
-]
-
-
-@pytest.mark.parametrize(("fields", "code", "said"), WRONG, ids=[fields for fields, _, _ in WRONG])
-def test_a_mistake_is_reported_with_a_code_a_place_and_advice(fields: str, code: str, said: str) -> None:
-    source = f'template t(title: text)\nuser """{{title}}"""\nassistant json {{\n{fields}\n}}\n'
-    program, found = pastalang.check_source(source, name="wrong.pasta")
-    assert program is None
-    told = [" ".join((one.headline, one.message, *one.help)) for one in found if one.code == code]
-    assert told and any(said in text for text in told)
-    assert all(0 <= one.span.start <= one.span.end <= len(source) for one in found)
-
-
 def test_an_error_says_where_with_the_line_and_a_caret() -> None:
     with pytest.raises(pastalang.ProgramError) as raised:
         pastalang.compile("template t()\nassistant json {a: dat}", name="wrong.pasta")
@@ -77,16 +55,6 @@ def test_an_error_says_where_with_the_line_and_a_caret() -> None:
     assert "assistant json {a: dat}" in told and "^^^" in told and "help: did you mean `date`?" in told
     [diagnostic] = raised.value.diagnostics
     assert isinstance(diagnostic, pastalang.Diagnostic) and diagnostic.code == "unknown-name"
-
-
-def test_every_mistake_is_reported_at_once() -> None:
-    _, found = pastalang.check_source("template t()\nassistant json {\n  a: dat\n  b: strin\n  c: boolean after d\n}\n")
-    assert len([one for one in found if one.code == "unknown-name"]) == 3
-
-
-def test_a_warning_does_not_refuse_a_program() -> None:
-    program, found = pastalang.check_source('template t(unused: text)\nuser """Go."""\nassistant json { a: boolean }\n')
-    assert program is not None and found and all(one.severity.value == "warning" for one in found)
 
 
 def test_a_file_is_checked_as_its_text_is(tmp_path: Path) -> None:

@@ -22,16 +22,6 @@ def result() -> pastalang.Result:
     return hashing(1).run(ORDER, **WARMLY)
 
 
-def test_a_field_is_found_by_its_place_in_the_value(result: pastalang.Result) -> None:
-    value = result.value
-    assert result.field("lines[1].total").value == value["lines"][1]["total"]
-    assert result.field('order["per cent"]').value == value["order"]["per cent"]
-    assert result.field('"unit price"').value == value["unit price"]
-    assert result.field("lines[].total", 1) == result.field("lines[1].total")
-    with pytest.raises(KeyError, match=r"did you mean `order\.total`"):
-        result.field("order.totl")
-
-
 def test_a_field_has_its_text_in_the_text_of_the_answer(result: pastalang.Result) -> None:
     for field in result.fields:
         assert result.text[slice(*field.span)] == field.text and isinstance(field, pastalang.FieldResult)
@@ -55,13 +45,6 @@ def test_many_values_take_as_many_passes_as_the_longest_one() -> None:
     program = json_program("\n".join(f"  f{number}: string(max=9)" for number in range(40)))
     result = hashing().run(program, **WARMLY)
     assert result.usage.forward_passes <= 9 and len(result.value) == 40
-
-
-def test_a_trace_is_lines_of_json_and_a_file_for_viewers(result: pastalang.Result) -> None:
-    lines = [json.loads(line) for line in result.trace.json_lines().splitlines()]
-    assert lines[0] == {"kind": "run", "version": 1, "passes": result.trace.passes}
-    assert {line["kind"] for line in lines} == {"run", "lane", "fed", "drawn"}
-    assert json.loads(result.trace.chrome())["traceEvents"]
 
 
 def test_a_result_is_shown_on_two_lines_and_as_a_page(result: pastalang.Result) -> None:

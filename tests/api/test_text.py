@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import pastalang
 from tests.api.engines import WARM, hashing, text_program, uniform, writing
 
 TRIP = text_program(
@@ -140,50 +139,6 @@ def test_announced_lengths_never_change_what_is_written_alone(seed: int) -> None
     texts = [f"Food: {{async food ~{length}: string(max=8)}}" for length in (2, 9, 40)]
     found = {hashing(seed).run(text_program(text), sampling=WARM, on_truncated="keep").value["food"] for text in texts}
     assert len(found) == 1
-
-
-THREADS = '''
-template trip(city: text)
-user """Plan two days in {city}."""
-assistant json {
-  food: auto(%s, max=120)
-  summary: string(max=40) after food
-}
-'''
-
-
-@pytest.mark.parametrize(
-    ("policy", "answers", "food"),
-    [
-        (
-            "pasta",
-            {'"food": "': 'Day one: <promise topic="lunch" tokens="20"/>; day two: cake', "<async>": "goulash</async>"},
-            "Day one: goulash; day two: cake",
-        ),
-        ("apar", {'"food": "': "Lunch.[Fork] Then cake.", "[Child]": " Goulash."}, None),
-    ],
-)
-def test_the_model_opens_threads_in_a_text(policy: str, answers: dict[str, str], food: str | None) -> None:
-    engine = writing({**answers, '"summary": ': '"Soup and cake."'})
-    result = engine.run(pastalang.compile(THREADS % policy), city="Budapest", on_truncated="keep")
-    assert "<" not in result.value["food"] and "[" not in result.value["food"]
-    if food is not None:
-        assert result.value["food"] == food
-        assert [one.where for one in result.fields] == ["food", "food.thread[0]", "summary"]
-
-
-def test_the_model_thinks_before_it_answers() -> None:
-    program = pastalang.compile('template t()\nuser """Go."""\nassistant think(max=40) json {\n  a: boolean\n}\n')
-    engine = writing({"<think>\n": " Let me see.\nYes.\n</think>", '"a": ': "true"})
-    result = engine.run(program)
-    assert result.thinking == (" Let me see.\nYes.\n",) and result.value == {"a": True}
-    assert "see" not in result.text
-
-
-def test_a_thought_is_cut_at_its_limit() -> None:
-    program = pastalang.compile('template t()\nuser """Go."""\nassistant think(max=5) json {\n  a: boolean\n}\n')
-    result = writing({"<think>\n": "x" * 50}).run(program)
-    assert result.thinking == ("xxxxx",)
 
 
 def test_uniform_text_is_still_the_text_of_the_program() -> None:

@@ -15,6 +15,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast
 
+import pastalang
 from pastalang.cli.app import ENTRIES
 from tests.command import pasta
 
@@ -151,7 +152,7 @@ def test_listing_the_commands_imports_none_of_them() -> None:
 def test_the_version_is_printed_without_anything_else() -> None:
     command = [sys.executable, "-m", "pastalang", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("pasta ") and not done.stderr
+    assert done.stdout == f"pasta {pastalang.__version__}\n" and not done.stderr
 
 
 def test_every_command_has_its_summary_in_the_help() -> None:
