@@ -248,7 +248,7 @@ class _Writer:
 
 
 def _patterns(document: JsonValue) -> Iterator[str]:
-    """All patterns of the document and of its formats. Patterns outside of schemas may be among them: harmless."""
+    """All patterns of the document. Patterns outside of schemas may be among them: harmless."""
     waiting = [document]
     while waiting:
         part = waiting.pop()
@@ -256,9 +256,6 @@ def _patterns(document: JsonValue) -> Iterator[str]:
             pattern = part.get("pattern")
             if isinstance(pattern, str):
                 yield pattern
-            format_ = part.get("format")
-            if isinstance(format_, str) and format_ in FORMATS:
-                yield f"^(?:{FORMATS[format_].pattern})$"
             waiting.extend(part.values())
         elif isinstance(part, list):
             waiting.extend(part)
@@ -342,10 +339,6 @@ def _json_expression(node: Node) -> str:
 # ── JSON Schemas as llguidance reads them ────────────────────────────────────────────────────────────────
 
 
-# The formats of JSON Schema for which llguidance has an expression of its own.
-_KNOWN_FORMATS = frozenset(
-    {"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"}
-)
 # llguidance stores bounds as doubles, and integers in 63 bits.
 _EXACT = 2**53
 _LARGEST = 2**63 - 1_024
@@ -353,13 +346,13 @@ _SIGNS = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum
 
 
 def readable(schema: Document) -> Document:
-    """The schema as llguidance supports it. Formats that JSON Schema does not define are dropped, as in validators."""
-    format = schema.get("format")
-    if isinstance(format, str) and format not in _KNOWN_FORMATS:
-        schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
-        if format in STANDARD_FORMATS:
-            schema = with_parts(schema, [{"pattern": f"^(?:{FORMATS[format].pattern})$"}])
-    return clamp_bounds(_with_safe_patterns(schema))
+    """The schema as llguidance supports it. Formats are those of PastaLang, for which it has expressions of its own;
+    those that JSON Schema does not define are dropped, as in validators."""
+    found = clamp_bounds(_with_safe_patterns(schema))
+    format = found.pop("format", None)
+    if not isinstance(format, str) or format not in STANDARD_FORMATS:
+        return found
+    return with_parts(found, [{"pattern": anchored(FORMATS[format].pattern)}])
 
 
 def clamp_bounds(schema: Document) -> Document:
