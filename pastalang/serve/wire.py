@@ -43,6 +43,7 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {  # accepted with these values
     "reasoning_effort": (None, "none"),
     "web_search_options": (None,),
     "suffix": (None, ""),
+    "truncation": (None, "disabled"),
 }
 
 
@@ -119,7 +120,7 @@ def read_chat(body: Any) -> Ask:
     tools = _tools(reader.optional("tools", list, "a list"), body.get("tool_choice"), nested=True)
     return _with_sampling(
         reader, messages, schema, tools, limits=("max_completion_tokens", "max_tokens"),
-        include_usage=_includes_usage(reader.optional("stream_options", dict, "an object")),
+        include_usage=_includes_usage(reader),
     )  # fmt: skip
 
 
@@ -138,10 +139,7 @@ def read_completion(body: Any) -> Ask:
         raise bad_request("`best_of` is not supported: leave it out", "best_of", "unsupported_parameter")
     logprobs = reader.whole("logprobs", 0, 0)
     return replace(
-        _with_sampling(
-            reader, (), None, None, limits=("max_tokens",),
-            include_usage=_includes_usage(reader.optional("stream_options", dict, "an object")),
-        ),
+        _with_sampling(reader, (), None, None, limits=("max_tokens",), include_usage=_includes_usage(reader)),
         prompts=tuple(prompts), echo=reader.flag("echo"), logprobs=logprobs is not None,
     )  # fmt: skip
 
@@ -163,8 +161,13 @@ def read_responses(body: Any) -> Ask:
     instructions = reader.optional("instructions", str, "a text")
     if instructions:
         messages = (Message(Role.SYSTEM, instructions), *messages)
-    text = reader.optional("text", dict, "an object") or {}
-    schema = _format(text.get("format"), "text.format")
+    _includes_usage(reader)
+    for name, value in reader.part("reasoning", ("effort", "summary", "generate_summary")).body.items():
+        if value not in (None, "none"):
+            raise _unsupported(f"reasoning.{name}")
+    reader.whole("max_tool_calls", 1, 1_000_000)  # there is one at most
+    text = reader.part("text", ("format", "verbosity"))
+    schema = _format(text.body.get("format"), "text.format")
     tools = _tools(reader.optional("tools", list, "a list"), body.get("tool_choice"), nested=False)
     return _with_sampling(reader, messages, schema, tools, limits=("max_output_tokens",), include_usage=True)
 
@@ -197,7 +200,7 @@ def _with_sampling(
         logprobs=bool(messages) and reader.flag("logprobs"),
         stream=reader.flag("stream"),
         include_usage=include_usage,
-        pasta=_pasta(reader.optional("pasta", dict, "an object")),
+        pasta=_pasta(reader.part("pasta", ("mode", "drafts", "repair", "events", "priority", "deadline"))),
     )
 
 
@@ -243,7 +246,7 @@ def _message(one: Mapping[str, Any], place: str) -> Message:
         case None, "function_call":
             return Message(Role.ASSISTANT, _call_text(one, place))
         case None, "function_call_output":
-            return Message(Role.USER, f"Result of the call {one.get('call_id', '')}:\n{one.get('output', '')}")
+            return Message(Role.USER, f"Result of the call {one.get('call_id', '')}:\n{_content(one, place, 'output')}")
         case role, _:
             raise bad_request(f"`{place}.role` must be system, developer, user, assistant or tool, not {role!r}", place)
 
@@ -271,13 +274,13 @@ def _call_text(call: Any, place: str) -> str:
     return json.dumps({"name": name, "arguments": parsed}, ensure_ascii=False)
 
 
-def _content(one: Mapping[str, Any], place: str) -> str:
-    content = one.get("content")
+def _content(one: Mapping[str, Any], place: str, name: str = "content") -> str:
+    content = one.get(name)
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "".join(_part(part, f"{place}.content[{at}]") for at, part in enumerate(content))
-    raise bad_request(f"`{place}.content` must be a text or a list of parts", f"{place}.content")
+        return "".join(_part(part, f"{place}.{name}[{at}]") for at, part in enumerate(content))
+    raise bad_request(f"`{place}.{name}` must be a text or a list of parts", f"{place}.{name}")
 
 
 def _part(part: Any, place: str) -> str:
@@ -362,8 +365,8 @@ def _tool(one: Any, place: str, nested: bool) -> Tool:
     return Tool(function["name"], str(function.get("description") or ""), parameters)
 
 
-def _includes_usage(given: Mapping[str, Any] | None) -> bool:
-    return bool(given and given.get("include_usage"))
+def _includes_usage(reader: _Reader) -> bool:
+    return reader.part("stream_options", _STREAM).flag("include_usage")
 
 
 def _stops(given: Any) -> tuple[str, ...]:
@@ -377,20 +380,13 @@ def _stops(given: Any) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _pasta(given: Mapping[str, Any] | None) -> PastaOptions:
-    if given is None:
-        return PastaOptions()
-    known = ("mode", "drafts", "repair", "events", "priority", "deadline")
-    for name in given:
-        if name not in known:
-            raise _unknown(f"pasta.{name}", [f"pasta.{one}" for one in known])
-    mode = given.get("mode")
+def _pasta(reader: _Reader) -> PastaOptions:
+    mode = reader.body.get("mode")
     if mode is not None and mode not in [one.value for one in Mode]:
         raise bad_request("`pasta.mode` must be strict, lockstep or sequential", "pasta.mode")
-    drafts = given.get("drafts")
+    drafts = reader.body.get("drafts")
     if drafts not in (None, "auto", "off") and (isinstance(drafts, bool) or not isinstance(drafts, int) or drafts < 1):
         raise bad_request('`pasta.drafts` must be "auto", "off" or a whole number of at least 1', "pasta.drafts")
-    reader = _Reader(given, "pasta.")
     return PastaOptions(
         mode=None if mode is None else Mode(mode),
         drafts=drafts,
@@ -414,13 +410,20 @@ _COMPLETION: Final = (
 )  # fmt: skip
 _RESPONSES: Final = (
     *_SHARED, "input", "instructions", "text", "max_output_tokens", "previous_response_id", "conversation", "prompt",
-    "include", "background", "truncation", "reasoning", "max_tool_calls", "stream_options",
+    "include", "background", "reasoning", "max_tool_calls", "stream_options",
 )  # fmt: skip
+
+
+_STREAM: Final = ("include_usage", "include_obfuscation")  # the second pads streams, and changes no answer
 
 
 def _unknown(name: str, known: Sequence[str]) -> Exception:
     hint = did_you_mean(name, known)
     return bad_request(f"unknown parameter `{name}`" + (f"; did you mean `{hint}`?" if hint else ""), name)
+
+
+def _unsupported(name: str) -> Exception:
+    return bad_request(f"`{name}` is not supported: leave it out", name, "unsupported_parameter")
 
 
 class _Reader:
@@ -436,7 +439,7 @@ class _Reader:
         for name, value in self.body.items():
             if name in _NEUTRAL:
                 if value not in _NEUTRAL[name]:
-                    raise bad_request(f"`{name}` is not supported: leave it out", name, "unsupported_parameter")
+                    raise _unsupported(name)
             elif name not in known and name not in _IGNORED:
                 raise _unknown(name, known)
 
@@ -450,6 +453,14 @@ class _Reader:
         if value is not None and not isinstance(value, kind):
             raise self._wrong(name, expected)
         return value
+
+    def part(self, name: str, known: Sequence[str]) -> _Reader:
+        """Of a parameter that is an object, with these parameters of its own."""
+        found = _Reader(self.optional(name, dict, "an object") or {}, f"{self._prefix}{name}.")
+        for inner in found.body:
+            if inner not in known:
+                raise _unknown(found._prefix + inner, [found._prefix + one for one in known])
+        return found
 
     def flag(self, name: str) -> bool:
         value = self.body.get(name)

@@ -85,6 +85,41 @@ def test_what_is_wrong_with_a_completion_is_named(more: dict[str, Any], message:
     assert message in raised.value.message and raised.value.status == 400
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"reasoning": {"effort": "high"}}, "`reasoning.effort` is not supported"),
+        ({"reasoning": {"efort": "none"}}, "unknown parameter `reasoning.efort`; did you mean `reasoning.effort`?"),
+        ({"truncation": "auto"}, "`truncation` is not supported"),
+        ({"max_tool_calls": 0}, "`max_tool_calls` must be a whole number from 1"),
+        ({"text": {"formt": {"type": "text"}}}, "unknown parameter `text.formt`; did you mean `text.format`?"),
+        ({"stream_options": {"include_usag": True}}, "unknown parameter `stream_options.include_usag`"),
+        ({"input": [{"type": "function_call_output", "output": [{"type": "input_image"}]}]}, "`input[0].output[0]`"),
+        ({"input": [{"type": "function_call_output", "output": {"a": 1}}]}, "`input[0].output` must be a text or"),
+    ],
+)
+def test_what_is_wrong_with_a_response_is_named(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        read_responses({"model": "toy", "input": "x"} | more)
+    assert message in raised.value.message and raised.value.status == 400
+
+
+def test_what_a_response_does_not_need_is_accepted() -> None:
+    """What clients write out although it is the default, and what this server does in any case."""
+    neutral = {"reasoning": {"effort": "none", "summary": None}, "truncation": "disabled", "max_tool_calls": 3}
+    more = {"text": {"verbosity": "low"}, "stream_options": {"include_obfuscation": False}}
+    body = {"model": "toy", "input": "x"}
+    assert read_responses(body | neutral | more) == read_responses(body | dict.fromkeys(neutral | more))
+
+
+def test_the_result_of_a_call_is_a_text_or_parts_of_one() -> None:
+    parts = [{"type": "input_text", "text": "no"}, {"type": "input_text", "text": "on"}]
+    for output in ("noon", parts):
+        given = [{"type": "function_call_output", "call_id": "1", "output": output}]
+        ask = read_responses({"model": "toy", "input": given})
+        assert ask.messages == (Message(Role.USER, "Result of the call 1:\nnoon"),)
+
+
 @pytest.mark.parametrize("body", [None, [], "text", 5])
 def test_a_body_is_an_object(body: Any) -> None:
     with pytest.raises(RequestError, match="must be a JSON object"):
