@@ -26,7 +26,7 @@ from pastalang.runtime.plan_cache import Runnable
 from pastalang.runtime.result import Result
 from pastalang.serve.answers import Choice
 from pastalang.serve.driver import Driver, InternalError, Job, Ticket, TooLate
-from pastalang.serve.errors import RequestError
+from pastalang.serve.errors import RequestError, bad_request
 from pastalang.serve.programs import Endpoint, Programs
 from pastalang.serve.tasks import Task
 from pastalang.serve.wire import Ask, bytes_of, parsed
@@ -171,7 +171,11 @@ class Service:
         return choice
 
     async def choices(self, tasks: Sequence[Task], ask: Ask, request: Request) -> list[Choice]:
-        """As many answers to each task as are asked for. If one of them fails, the others are given up."""
+        """As many answers to each task as are asked for. If one of them fails, the others are given up. Raises
+        `RequestError` for more than this server ever accepts, however idle it is."""
+        most = self.settings.max_in_flight + self.settings.max_queue
+        if len(tasks) * ask.choices > most:
+            raise bad_request(f"this server takes at most {most} answers at a time: ask for fewer", "n")
         try:
             async with asyncio.TaskGroup() as group:
                 running = [

@@ -690,9 +690,27 @@ def test_a_stream_that_cannot_be_sent_closes_what_is_behind_it() -> None:
 def test_one_choice_that_fails_gives_up_the_others() -> None:
     async def test() -> None:
         async with serving(max_in_flight=1, max_queue=1) as (client, server):
-            refused = await client.post("/v1/chat/completions", json=chat("x", n=4, max_tokens=4_000))
-            assert refused.status_code == 429
+            slow = asyncio.create_task(client.post("/v1/chat/completions", json=chat("x", max_tokens=150)))
+            await _until(lambda: server.driver.in_flight == 1)
+            refused = await client.post("/v1/chat/completions", json=chat("x", n=2, max_tokens=4_000))
+            assert refused.status_code == 429 and (await slow).status_code == 200
             await _until(lambda: server.driver.in_flight == server.driver.waiting == 0)
+
+    run(test())
+
+
+def test_more_answers_than_a_server_ever_takes_are_refused_for_good() -> None:
+    """Whoever is asked to come back would do so without end."""
+
+    async def test() -> None:
+        async with serving(max_in_flight=2, max_queue=2) as (client, _):
+            for path, body in [
+                ("/v1/chat/completions", chat("x", max_tokens=2)),
+                ("/v1/completions", {"model": "toy", "prompt": "x", "max_tokens": 2}),
+            ]:
+                assert (await client.post(path, json={**body, "n": 4})).status_code == 200
+                refused = await client.post(path, json={**body, "n": 5})
+                assert refused.status_code == 400 and "at most 4 answers at a time" in refused.text
 
     run(test())
 
