@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import io
 import os
 import sys
 import tempfile
@@ -197,7 +198,7 @@ def _show_diff(outcome: Outcome) -> None:
     if outcome.text is None or not outcome.is_changed:
         return
     source = outcome.program.reading.source
-    before, after = source.text.splitlines(keepends=True), outcome.text.splitlines(keepends=True)
+    before, after = ([*io.StringIO(text)] for text in (source.text, outcome.text))
     for line in difflib.unified_diff(before, after, source.name, source.name + " (formatted)"):
         echo_document(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", end="")
 

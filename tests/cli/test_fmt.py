@@ -66,6 +66,12 @@ def test_diff_shows_what_would_change(ugly: Path) -> None:
     assert ugly.read_text(encoding="utf-8") == UGLY
 
 
+def test_a_line_of_a_diff_ends_at_a_line_feed_alone() -> None:
+    odd = 'type B = "\u2028"\n'
+    code, output, _ = run("--diff", "-", given=UGLY + odd)
+    assert code == 1 and output.endswith(f'-{UGLY}-{odd}+{PRETTY}+type B = "\\u2028"\n')
+
+
 def test_the_standard_input_goes_to_the_standard_output() -> None:
     assert run("-", given=UGLY) == (0, PRETTY, "")
 
