@@ -16,6 +16,7 @@ from pastalang.plan.draw.svg import SIZES, WIDTH, draw_svg
 from pastalang.plan.draw.text_metrics import ellipsise, text_width
 from pastalang.plan.draw.timeline import build_timeline
 from tests.plan import samples
+from tests.plan.programs import plan_of, text_body
 
 PLANS = {
     "product": samples.product(),
@@ -24,7 +25,7 @@ PLANS = {
     "stacked": samples.stacked(),
     "three in lock-step": samples.wide(3, mode=Mode.LOCKSTEP),
     "sixty": samples.wide(60),
-    "sequential": samples.inline(20),
+    "sequential": samples.wide(20, mode=Mode.SEQUENTIAL),
 }
 HOSTILE = {
     "quotes": "say \"cheese\" & 'smile' {}",
@@ -102,8 +103,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 
 def test_an_empty_answer_is_drawn_too() -> None:
-    plan = samples.plan("nothing", samples.branch(0, ""))
-    assert ElementTree.fromstring(draw_svg(plan)) is not None
+    assert ElementTree.fromstring(draw_svg(plan_of(text_body()))) is not None
 
 
 def test_every_value_of_the_product_is_named() -> None:

@@ -11,24 +11,24 @@ from tests.plan import samples
 from tests.plan.test_draw_svg import HOSTILE, PLANS
 
 PRODUCT = """\
-product: running text, strict: 9 values in 11 branches
+sample: JSON, strict: 9 values in 11 branches
 worst case, excluding inputs
 
   passes     36: brand → headline
-  sequential 114: 3.2× fewer passes in parallel
+  sequential 125: 3.5× fewer passes in parallel
   at once    7 tokens in the busiest pass
-  cells      408 at the peak, text counted in bytes (see --tokenizer)
-  positions  up to 454
+  cells      376 at the peak, text counted in bytes (see --tokenizer)
+  positions  up to 467
 
                      0         5         10        15        20        25        30  36 passes
   main
     brand            ████████████████████████ string or null
-    screen_size      ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ number(0..) or null
-    sku              ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ /[A-Z]{2}-[0-9]{4}/ or null
-    kind             ▓▓▓▓▓▓▓▓ "tv" | "phone"
+    screen_size      ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ number(0..) or null
+    sku              ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ /[A-Z]{2}-[0-9]{4}/ or null
+    kind             ▓▓▓▓▓▓▓▓▓▓▓▓▓▓ "tv" | "phone"
     size             ◆
-      size.width       ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ number
-      size.unit        ▓▓▓▓▓▓ "cm" | "in"
+      size.width       ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ number
+      size.unit        ▓▓▓▓▓▓▓▓ "cm" | "in"
     ports            ◆░▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ string ×(0..4)
       ports[].count                ▓▓▓▓▓▓▓▓░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ intege…
     headline         ························█████████████████████████████████████████████████
@@ -39,23 +39,23 @@ Waves: the values of a line can be decoded together
     1  brand, screen_size, sku, kind, size.width, size.unit, ports[].name
     2  ports[].count, headline
 
-Positions kept free: 177; the largest gaps
-       64  ports
-       36  size
-       28  headline
+Positions kept free: 369; the largest gaps
+      224  ports
+       49  size
+       36  headline
        12  brand
-       10  sku
+       12  screen_size
 """
 
 TRAVEL = """\
-trip: running text, strict: 4 values in 3 branches
+sample: running text, strict: 4 values in 3 branches
 worst case, excluding inputs
 
   passes     170: opening → food → summary
   sequential 240: 1.4× fewer passes in parallel
   at once    2 tokens in the busiest pass
-  cells      250 at the peak, text counted in bytes (see --tokenizer)
-  positions  up to 286
+  cells      321 at the peak, text counted in bytes (see --tokenizer)
+  positions  up to 288
 
             0                  50                 100               170 passes
   main      ███████████████···································████████████████

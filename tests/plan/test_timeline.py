@@ -38,7 +38,7 @@ def test_the_values_of_a_skeleton_all_start_at_once() -> None:
 
 
 def test_the_same_skeleton_left_to_right_takes_the_sum_of_its_limits() -> None:
-    timeline = build_timeline(samples.inline(5))
+    timeline = build_timeline(samples.wide(5, mode=Mode.SEQUENTIAL))
     assert timeline.passes == sum(bar.hole.max_tokens for bar in timeline.bars)
     assert busiest(forecast(timeline.plan).longest) == 1
 
