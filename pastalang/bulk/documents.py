@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import errno
 import gzip
 import hashlib
 import io
@@ -319,26 +320,33 @@ def _identity(files: list[Path], root: Path) -> dict[str, str]:
 
 
 def _read_json(path: Path, columns: Columns, name: str) -> Generator[Document]:
-    with _bytes_of(path) as stream, _readable(path):
+    with _readable(path), _bytes_of(path) as stream:
         yield from _json_documents(_lines(stream), columns, name)
 
 
 def _check_json(path: Path, columns: Columns) -> None:
-    with _bytes_of(path) as stream, _readable(path):
+    with _readable(path), _bytes_of(path) as stream:
         _check_lines(islice(_lines(stream), _LOOKED_AT), columns, str(path))
 
 
 def _count_json(path: Path) -> int:
-    with _bytes_of(path) as stream, _readable(path):
+    with _readable(path), _bytes_of(path) as stream:
         return sum(line is None or bool(line.strip()) for _, line in _lines(stream))
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _readable(name: Path | str) -> Iterator[None]:
+    """Raises `FileError` for what happens inside, also late: a packed file may be cut off anywhere."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-        raise FileError(f"{path} is not a gzip file that can be read: {first_line(problem)}") from problem
+        raise FileError(f"{name} is not a gzip file that can be read: {first_line(problem)}") from problem
+    except OSError as problem:
+        raise FileError(f"{name} could not be read: {_reason(problem)}") from problem
+
+
+def _reason(problem: OSError) -> str:
+    return "it is closed" if problem.errno == errno.EBADF else (problem.strerror or str(problem)).lower()
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -357,7 +365,7 @@ def _check_list(path: Path, columns: Columns) -> None:
 
 def _list_in(path: Path) -> list[Any]:
     """The documents of a file that is one list, or one object. It is read as a whole. Raises `FileError`."""
-    with _bytes_of(path) as stream, _readable(path):
+    with _readable(path), _bytes_of(path) as stream:
         data = stream.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise FileError(f"{path} is longer than {MAX_BYTES >> 20} MiB: `jq -c '.[]'` writes it as JSON lines")
@@ -368,10 +376,15 @@ def _list_in(path: Path) -> list[Any]:
 
 
 def _from_stream(stream: IO[bytes], columns: Columns) -> Generator[Document]:
-    lines = _lines(stream)
+    lines = _of_standard_input(stream)
     first = list(islice(lines, _LOOKED_AT))
     _check_lines(first, columns, "<stdin>")
     return _json_documents(chain(first, lines), columns, "<stdin>")
+
+
+def _of_standard_input(stream: IO[bytes]) -> Iterator[Line]:
+    with _readable("the standard input"):
+        yield from _lines(stream)
 
 
 def _check_lines(lines: Iterable[Line], columns: Columns, where: str) -> None:
@@ -438,7 +451,7 @@ def _oversized(origin: str, id: str | None = None) -> Document:
 
 
 def _read_table(path: Path, columns: Columns, name: str) -> Generator[Document]:
-    with _opened(path) as stream:
+    with _readable(path), _opened(path) as stream:
         rows = _rows(stream, _mark_of(path, columns))
         _, header = next(rows, (0, []))
         assert isinstance(header, list)  # checked before the first document
@@ -497,7 +510,7 @@ def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> 
 
 def _check_table(path: Path, columns: Columns) -> None:
     csv.field_size_limit(MAX_BYTES)
-    with _opened(path) as stream:
+    with _readable(path), _opened(path) as stream:
         _, header = next(_rows(stream, _mark_of(path, columns)), (0, None))
     if header is None:
         raise FileError(f"{path} is empty: the first row of a table names its columns")
@@ -512,7 +525,7 @@ def _check_table(path: Path, columns: Columns) -> None:
 def _mark_of(path: Path, columns: Columns) -> str:
     """What stands between the cells: with it, the header has all columns that are needed, or else the most columns."""
     usual = "\t" if _kind_of(path) == ".tsv" else ","
-    with _opened(path) as stream:
+    with _readable(path), _opened(path) as stream:
         first = stream.readline(MAX_BYTES)
     headers: dict[str, list[str]] = {}
     for mark in (usual, *(one for one in _MARKS if one != usual)):
@@ -529,7 +542,7 @@ def _check_once(names: list[str], columns: Columns, path: Path) -> None:
 
 
 def _count_table(path: Path) -> int:
-    with _opened(path) as stream:
+    with _readable(path), _opened(path) as stream:
         return max(sum(1 for _ in _rows(stream, _mark_of(path, Columns(())))) - 1, 0)
 
 
@@ -666,7 +679,7 @@ def _read_text(path: Path, columns: Columns, name: str) -> Generator[Document]:
         if isinstance(problem, EOFError | zlib.error | gzip.BadGzipFile):
             yield unread("it is not a gzip file that can be read", name, name)
             return
-        yield unread(f"it could not be opened: {(problem.strerror or str(problem)).lower()}", name, name)
+        yield unread(f"it could not be opened: {_reason(problem)}", name, name)
 
 
 def _check_text(path: Path, columns: Columns) -> None:

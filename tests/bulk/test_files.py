@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import random
 import sys
 from itertools import starmap
 from pathlib import Path
@@ -243,6 +244,7 @@ def test_the_standard_input_holds_json_lines(monkeypatch: pytest.MonkeyPatch) ->
         ("x.json", '{"text": ', "x.json cannot be read: it is not JSON: expecting value"),
         ("x.json", '[{"txt": "a"}]', "x.json has no column `text`; did you mean `txt`?"),
         ("x.jsonl.gz", "no gzip", "x.jsonl.gz is not a gzip file that can be read"),
+        ("x.csv.gz", "text\na\n", "x.csv.gz is not a gzip file that can be read"),
         ("x.jsonl.zst", "", "x.jsonl.zst is not a file of documents; decompress it first"),
         ("x.csv", "id;body\n1;a\n", "x.csv has no column `text`; it has `id`, `body`: choose with --text"),
         ("x.csv", "id,text\n".encode("utf-16"), "x.csv is not UTF-8 text"),
@@ -276,6 +278,20 @@ def test_marks_between_cells_lists_and_packed_files_are_read(
     path.write_bytes(gzip.compress(content.encode()) if is_packed else content.encode())
     ids = (1, 2) if name.startswith("x.js") else ("1", "2")
     assert read(path) == list(zip(ids, ("a, b", "c"), strict=True)) and open_documents(path, Columns()).count() == 2
+
+
+@given(st.sampled_from(["x.jsonl.gz", "x.json.gz", "x.csv.gz", "x.tsv.gz"]), st.integers(0, 20_000))
+def test_a_packed_file_that_was_cut_off_is_named_wherever_it_ends(name: str, cut: int) -> None:
+    lines = [random.Random(seed).randbytes(20).hex() for seed in range(800)]
+    texts = "\n".join(map(json.dumps, lines))
+    content = {"x.jsonl.gz": texts, "x.json.gz": f"[{','.join(texts.split())}]"}.get(name, "text\n" + "\n".join(lines))
+    data = gzip.compress(content.encode(), mtime=0)
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder, name), data[: -1 - cut % (len(data) - 1)])
+        with pytest.raises(FileError, match=rf"{name} is not a gzip file that can be read"):
+            open_documents(path, TEXT).count()
+        with pytest.raises(FileError, match=rf"{name} is not a gzip file that can be read"):
+            read(path)
 
 
 def test_a_missing_id_file_or_folder_is_refused(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import errno
+import gzip
 import io
 import json
 import os
+import random
 import re
 import signal
 import sys
@@ -335,6 +337,14 @@ def test_a_mistake_is_reported_before_the_model_is_loaded(words: tuple[str, ...]
     result = run(*words, "--model", "pasta-mini")
     assert result.exit_code == code and said in result.stderr and result.stdout == ""
     assert not Path("o.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.tsv.gz", "x.jsonl.gz", "x.json.gz"])
+def test_documents_that_cannot_be_read_are_named(name: str) -> None:
+    Path(name).write_bytes(gzip.compress(b"text\n" + random.Random(0).randbytes(99).hex().encode())[:-30])
+    result = run(TYPE, name, "-o", "o.jsonl", "--json")
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["code"]) == (3, "unreadable") and error["message"].startswith(f"{name} is not a gz")
 
 
 def test_an_output_that_exists_is_kept(model: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_closed_standard_error_does_not_lose_the_answer(where: str) -> None:
     assert shell(f"pasta plan nowhere.pasta {where}")[0] == 3
 
 
-@pytest.mark.parametrize("command", ["run", "plan", "check", "fmt"])
+@pytest.mark.parametrize("command", ["run", "plan", "check", "fmt", f"extract {TRAVEL} --dry-run"])
 def test_a_closed_standard_input_is_an_error(command: str) -> None:
     assert shell(f"pasta {command} - <&-") == (3, "", "the standard input could not be read: it is closed\n")
 
