@@ -118,8 +118,10 @@ def records_of(given: Iterable[Any], columns: Columns, *, start: int = 0) -> Ite
 
 def document_of(given: Any, columns: Columns, origin: str, *, id: str | None = None) -> Document:
     match given:
-        case str() if len(columns.required) == 1:
-            return Document({columns.required[0]: given}, id, origin)
+        case str() if len(columns.required) == 1 == len({*columns.needed}):
+            return Document({columns.required[0]: given}, id if columns.id is None else in_utf8(given), origin)
+        case str() if columns.needed:
+            return unread(f"it is a text, not a record with {_listed([*columns.needed])}", origin, id)
         case Mapping():
             record = {name: given[name] for name in columns.all if name in given}
         case None | str() | bool() | int() | float() | bytes() | list() | tuple() if not hasattr(given, "_fields"):
@@ -194,6 +196,7 @@ Line: TypeAlias = tuple[int, bytes | None]  # with its number from 1; None for o
 
 STANDARD_INPUT: Final = "-"
 MAX_BYTES: Final = 1 << 26  # of a line or a text file. A longer one is skipped: no model has room for it
+_TOO_LONG: Final = f"it is longer than {MAX_BYTES >> 20} MiB"
 _COUNTED: Final = 1 << 31  # bytes of files whose documents are counted before they are read
 _LOOKED_AT: Final = 32  # documents that may lack a column before it counts as missing
 _MARKS: Final = (",", ";", "\t", "|")  # between the cells of a table
@@ -444,7 +447,7 @@ def _lines(stream: IO[bytes]) -> Iterator[Line]:
 
 
 def _oversized(origin: str, id: str | None = None) -> Document:
-    return Document({}, id, origin, TooLong(f"{origin}: it is longer than {MAX_BYTES >> 20} MiB"))
+    return Document({}, id, origin, TooLong(f"{origin}: {_TOO_LONG}"))
 
 
 # ── tables as text ───────────────────────────────────────────────────────────────────────────────────────
@@ -456,12 +459,12 @@ def _read_table(path: Path, columns: Columns, name: str) -> Generator[Document]:
         _, header = next(rows, (0, []))
         assert isinstance(header, list)  # checked before the first document
         for number, cells in rows:
-            origin = f"{name}:{number}"
-            yield unread(cells, origin) if isinstance(cells, str) else _row(cells, header, columns, origin)
+            yield _row(cells, header, columns, f"{name}:{number}")
 
 
-def _rows(stream: IO[str], mark: str) -> Iterator[tuple[int, list[str] | str]]:
-    """The rows with the number of their last line, from 1: the cells, or why the row cannot be read.
+def _rows(stream: IO[str], mark: str) -> Iterator[tuple[int, list[str] | str | None]]:
+    """The rows with the number of their last line, from 1: the cells, why the row cannot be read, or None for one that
+    is too long.
 
     A wrong quote costs the row that it is in: reading goes on with the line after the one in which that row begins, so
     that a quote which is never closed does not swallow the rest.
@@ -487,7 +490,8 @@ def _rows(stream: IO[str], mark: str) -> Iterator[tuple[int, list[str] | str]]:
             number += 1
             again.extendleft(reversed(list(filter(None, taken[1:]))))
             taken.clear()
-            yield number, f"it is not a row of CSV: {_quote_problem(problem)}"
+            is_too_long = "field limit" in str(problem)
+            yield number, None if is_too_long else f"it is not a row of CSV: {_quote_problem(problem)}"
 
 
 def _quote_problem(problem: csv.Error) -> str:
@@ -499,7 +503,11 @@ def _quote_problem(problem: csv.Error) -> str:
     return said
 
 
-def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> Document:
+def _row(cells: list[str] | str | None, header: list[str], columns: Columns, origin: str) -> Document:
+    if cells is None:
+        return _oversized(origin)
+    if isinstance(cells, str):
+        return unread(cells, origin)
     if len(cells) != len(header):
         return unread(f"the row has {counted(len(cells), 'cell')}, and the header {len(header)}", origin)
     document = document_of(dict(zip(header, cells, strict=True)), columns, origin)
@@ -511,11 +519,11 @@ def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> 
 def _check_table(path: Path, columns: Columns) -> None:
     csv.field_size_limit(MAX_BYTES)
     with _readable(path), _opened(path) as stream:
-        _, header = next(_rows(stream, _mark_of(path, columns)), (0, None))
-    if header is None:
+        _, header = next(_rows(stream, _mark_of(path, columns)), (0, []))
+    if header == []:
         raise FileError(f"{path} is empty: the first row of a table names its columns")
-    if isinstance(header, str):
-        raise FileError(f"{path} cannot be read: its first row names the columns, and {header}")
+    if not isinstance(header, list):
+        raise FileError(f"{path} cannot be read: its first row names the columns, and {header or _TOO_LONG}")
     if _is_undecoded(header):
         raise FileError(f"{path} is not UTF-8 text")
     columns.check(header, str(path))

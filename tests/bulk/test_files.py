@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import gzip
 import io
@@ -70,6 +71,15 @@ def test_every_bad_line_of_json_has_its_place(tmp_path: Path) -> None:
         (None, "no id, and the last line has no end"),
     ]
     assert open_documents(path, TEXT).count() == 11 and open_documents(path, TEXT).count(4) == 4
+    assert read(path, Columns(id="id"))[5:] == [
+        (None, "docs.jsonl:7: it is a text, not a record with `text`, `id`"),
+        *read(path)[6:-1],
+        (None, "docs.jsonl:12: its id, `id`, is null"),
+    ]
+    assert read(path, Columns(id="text"))[5] == ("just a text", "just a text")
+    assert read(path, Columns(("text", "id")))[5] == (
+        None, "docs.jsonl:7: it is a text, not a record with `text`, `id`",
+    )  # fmt: skip
 
 
 def test_a_line_that_is_too_long_is_skipped_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +89,23 @@ def test_a_line_that_is_too_long_is_skipped_without_being_held(tmp_path: Path, m
     first, huge, last = open_documents(path, TEXT).documents
     assert isinstance(huge.error, TooLong) and huge.origin == "docs.jsonl:2" and not huge.record
     assert (first.record["text"], last.record["text"]) == ("a", "b")
+
+
+@pytest.mark.parametrize("cell", ["{}", '"{}"', '"x\n{}\ny"', '"{}'])
+def test_a_cell_that_is_too_long_is_that_of_no_other_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell: str
+) -> None:
+    before = csv.field_size_limit()
+    monkeypatch.setattr(documents, "MAX_BYTES", 1 << 17)
+    try:
+        path = written(tmp_path / "docs.csv", f"id,text\n1,a\n2,{cell.format('x' * (1 << 18))}\n3,b\n")
+        first, huge, *_, last = open_documents(path, TEXT).documents
+        assert isinstance(huge.error, TooLong) and huge.origin == "docs.csv:3" and not huge.record
+        assert [(one.id, one.record["text"]) for one in (first, last)] == [("1", "a"), ("3", "b")]
+        path = written(tmp_path / "head.csv", f"id,{'x' * (1 << 18)}\n")
+        assert refused(path).startswith(f"{path} cannot be read: its first row names the columns, and it is longer")
+    finally:
+        csv.field_size_limit(before)
 
 
 def test_every_bad_row_of_a_table_has_its_place(tmp_path: Path) -> None:
