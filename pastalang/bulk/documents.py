@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import math
+import operator
 import random
 import re
 import sys
@@ -129,11 +130,23 @@ def document_of(given: Any, columns: Columns, origin: str, *, id: str | None = N
         case _:
             record = {name: getattr(given, name) for name in columns.all if hasattr(given, name)}
     found = record.get(columns.id or ID)
-    if isinstance(found, _IDS) and not isinstance(found, bool) and not (isinstance(found, float) and math.isnan(found)):
-        return Document(record, found if type(found) is int else in_utf8(str(found)), origin)
+    if (its_id := _id_of(found)) is not None:
+        return Document(record, its_id, origin)
     if found is None and columns.id is None:
         return Document(record, id, origin)
     return Document(record, id, origin, BadDocument(f"{origin}: its id, `{columns.id or ID}`, is {_kind(found)}"))
+
+
+def _id_of(found: Any) -> Id | None:
+    """None for what identifies no document."""
+    if isinstance(found, bool) or (isinstance(found, float) and math.isnan(found)):
+        return None
+    if isinstance(found, _IDS):
+        return found if type(found) is int else in_utf8(str(found))
+    try:
+        return operator.index(found)  # those of numpy
+    except TypeError:
+        return None
 
 
 def in_utf8(text: str) -> str:
@@ -249,7 +262,7 @@ def open_documents(place: str | Path, columns: Columns) -> Corpus:
     root = path if path.is_dir() else path.parent
     documents = _read_all(files, format, columns, root)
     size = sum(file.stat().st_size for file in files)
-    counts = tuple(partial(format.count, file) for file in files) if size <= _COUNTED else ()
+    counts = tuple(partial(format.length, file, columns) for file in files) if size <= _COUNTED else ()
     return Corpus(documents, _identity(files, root), counts)
 
 
@@ -264,7 +277,7 @@ def _read_all(files: list[Path], format: Format, columns: Columns, root: Path) -
 class Format(NamedTuple):
     check: Callable[[Path, Columns], None]  # before anything is read
     read: Callable[[Path, Columns, str], Generator[Document]]  # a file, and how it is named
-    count: Callable[[Path], int]
+    length: Callable[[Path, Columns], int]
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -332,7 +345,7 @@ def _check_json(path: Path, columns: Columns) -> None:
         _check_lines(islice(_lines(stream), _LOOKED_AT), columns, str(path))
 
 
-def _count_json(path: Path) -> int:
+def _count_json(path: Path, columns: Columns) -> int:
     with _readable(path), _bytes_of(path) as stream:
         return sum(line is None or bool(line.strip()) for _, line in _lines(stream))
 
@@ -549,9 +562,9 @@ def _check_once(names: list[str], columns: Columns, path: Path) -> None:
         raise BadDocument(f"{path} has {names.count(twice)} columns `{twice}`: rename all but one of them")
 
 
-def _count_table(path: Path) -> int:
+def _count_table(path: Path, columns: Columns) -> int:
     with _readable(path), _opened(path) as stream:
-        return max(sum(1 for _ in _rows(stream, _mark_of(path, Columns(())))) - 1, 0)
+        return max(sum(1 for _ in _rows(stream, _mark_of(path, columns))) - 1, 0)
 
 
 def _opened(path: Path) -> IO[str]:
@@ -587,7 +600,7 @@ def _check_parquet(path: Path, columns: Columns) -> None:
     _check_once(schema.names, columns, path)
 
 
-def _count_parquet(path: Path) -> int:
+def _count_parquet(path: Path, columns: Columns) -> int:
     return int(_parquet(path).metadata.num_rows)
 
 
@@ -697,9 +710,9 @@ def _check_text(path: Path, columns: Columns) -> None:
 
 _JSON_LINES: Final = Format(_check_json, _read_json, _count_json)
 _TABLE: Final = Format(_check_table, _read_table, _count_table)
-_JSON: Final = Format(_check_list, _read_list, lambda path: len(_list_in(path)))
+_JSON: Final = Format(_check_list, _read_list, lambda path, columns: len(_list_in(path)))
 _PARQUET: Final = Format(_check_parquet, _read_parquet, _count_parquet)
-_TEXT: Final = Format(_check_text, _read_text, lambda path: 1)
+_TEXT: Final = Format(_check_text, _read_text, lambda path, columns: 1)
 _FORMATS: Final[Mapping[str, Format]] = {
     **dict.fromkeys((".jsonl", ".ndjson"), _JSON_LINES),
     **dict.fromkeys((".csv", ".tsv"), _TABLE),

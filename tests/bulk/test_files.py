@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -169,6 +170,20 @@ def test_numbers_dates_and_what_utf_8_does_not_have_are_ids(tmp_path: Path) -> N
     assert found.identity == {"caf\\udce9.txt": "1 bytes"} and [one.id for one in found.documents] == ["caf\\udce9.txt"]
 
 
+@pytest.mark.parametrize("id", [numpy.int64(-3), numpy.uint8(3), numpy.float64(1.5), numpy.str_("a"), 2**70])
+def test_numbers_of_numpy_are_ids_as_those_of_python_are(id: Any) -> None:
+    [found] = documents.records_of([{"id": id, "text": "a"}], TEXT)
+    same = id if isinstance(id, int) else id.item()
+    assert found.error is None and found.id == (str(same) if isinstance(same, float) else same)
+    assert type(found.id) in (int, str)
+
+
+@pytest.mark.parametrize("id", [True, numpy.True_, float("nan"), numpy.array([1, 2]), [3]])
+def test_what_identifies_nothing_is_no_id(id: Any) -> None:
+    [found] = documents.records_of([{"id": id, "text": "a"}], TEXT)
+    assert found.id is None and str(found.error).startswith("document 0: its id, `id`, is ")
+
+
 def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:
     path = tmp_path / "docs.parquet"
     table = {"id": [1, None, 3], "text": ["a", None, "c"], "large": [["x"]] * 3}
@@ -292,6 +307,7 @@ def test_what_concerns_all_rows_is_refused_before_the_first(
     [
         ("x.csv", "id;text\n1;a, b\n2;c\n"),
         ("x.csv", "text|id\na, b|1\nc|2\n"),
+        ("x.csv", 'id;text;more\n1;a, b;"one, two\nthree"\n2;c;"four ""x"" five\nsix"\n'),
         ("x.tsv", 'id,text\n1,"a, b"\n2,c\n'),
         ("x.json", '[{"id": 1, "text": "a, b"},\n {"id": 2, "text": "c"}]'),
         ("x.jsonl", '{"id": 1, "text": "a, b"}\n{"id": 2, "text": "c"}'),
