@@ -12,7 +12,9 @@ SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 WRITTEN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 SURROGATE = re.compile("[\ud800-\udfff]")
-PATTERN_SLASH = re.compile(r"\\.|/|\n", re.DOTALL)
+IN_PATTERN = re.compile(
+    r"\\?([\n\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff])|\\.|(/)", re.DOTALL
+)
 QUOTES = '"""'
 OPENING_LINE = re.compile(r"[ \t]*\n")
 
@@ -42,9 +44,14 @@ def resolve_pattern(inside: str) -> str:
 
 
 def write_pattern(pattern: str) -> str:
-    """The pattern between slashes."""
-    escaped = PATTERN_SLASH.sub(lambda match: {"/": "\\/", "\n": "\\n"}.get(match[0], match[0]), pattern)
-    return f"/{escaped or '(?:)'}/"
+    """The pattern between slashes; what may not stand in a source is escaped."""
+    return f"/{IN_PATTERN.sub(_write_in_pattern, pattern) or '(?:)'}/"
+
+
+def _write_in_pattern(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return "\\n" if match[1] == "\n" else f"\\u{ord(match[1]):04x}"
+    return "\\/" if match[2] is not None else match[0]
 
 
 def _resolve_one(match: re.Match[str]) -> str:

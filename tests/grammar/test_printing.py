@@ -5,11 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
+from pastalang.grammar import nodes
 from pastalang.grammar.format import format_source
 from pastalang.grammar.parser import parse_text
 from pastalang.grammar.printer import print_file, print_type
+from pastalang.grammar.quotes import write_pattern
+from pastalang.program.regex import parse_regex, spell
 from pastalang.source import Source
+from pastalang.values.patterns import find_problem
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.pasta"))
@@ -104,3 +110,13 @@ def test_the_examples_are_canonical(path: Path) -> None:
     result = parse_text(text)
     assert result.file is not None
     assert print_file(result.file) == text
+
+
+@given(st.text("a[]-/\\\n\t\x00\x85\u200b\u202a\u2069\ufdd0\uffff\U0010ffff", max_size=6))
+def test_a_pattern_of_any_characters_is_written_as_a_source_may_say_it(pattern: str) -> None:
+    assume(find_problem(pattern) is None)
+    file = parse_text(f"type A = {write_pattern(pattern)}\n").file
+    assert file is not None
+    declaration = file.declarations[0]
+    assert isinstance(declaration, nodes.TypeDeclaration) and isinstance(declaration.type, nodes.RegexType)
+    assert spell(parse_regex(declaration.type.pattern.pattern)) == spell(parse_regex(pattern or "(?:)"))
