@@ -118,9 +118,8 @@ class Conversion(ABC):
         return self.names[key]
 
     def fits(self, type: t.Type, value: JsonValue) -> bool:
-        """Whether the value fits the type, as far as the types that it names are known by now."""
-        unfinished = {name: t.Anything() for name in self.names.values() if name not in self.types}
-        return not find_mismatches(type, value, {**self.types, **unfinished})
+        """Whether the value is known to fit the type. Of a type that is still being converted, no value is."""
+        return not find_mismatches(type, value, self.types)
 
 
 @contextmanager

@@ -45,6 +45,11 @@ SCHEMAS: dict[str, Any] = {
             }}, "d": {"type": "string", "maxLength": 3}, "e": {"type": ["boolean", "null"]},
         },
     },
+    "a tree": {
+        "type": "object", "additionalProperties": False, "required": ["n"], "properties": {
+            "n": {"type": "boolean"}, "left": {"$ref": "#"}, "right": {"$ref": "#"},
+        },
+    },
     "optional": {"properties": {"a": {"type": "boolean"}, "b": {"type": "boolean"}}, "required": ["a"]},
     "reference": {"$ref": "#/$defs/tree", "$defs": {"tree": {
         "type": "object", "properties": {"left": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}},

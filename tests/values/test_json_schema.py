@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang import NotExpressible
+from pastalang import NotExpressible, from_schema
 from pastalang.program import types as t
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.to_schema import schema_of, schema_text
@@ -109,9 +109,38 @@ def test_a_part_for_a_grammar_engine_is_carried_whole_with_its_definitions() -> 
     }
 
 
-def test_a_tree_whose_branches_may_be_left_out_is_carried_whole() -> None:
+def test_a_tree_ends_where_a_branch_is_left_out() -> None:
     found = type_of_schema('{"type":"object","properties":{"left":{"$ref":"#"}}}')
-    assert found.type == t.Schema('{"type":"object","properties":{"left":{"$ref":"#"}}}')
+    left = t.Field("left", t.Union((t.Named("Schema"), t.Null())), default=t.ABSENT)
+    assert found.type == t.Named("Schema") and found.types == {"Schema": t.Object((left,))}
+
+
+def test_a_branch_is_left_out_if_only_the_tree_around_it_may_be_null() -> None:
+    left = {"$ref": "#/$defs/node"}
+    node = {"type": ["object", "null"], "properties": {"left": left, "right": {"anyOf": [left, {"type": "null"}]}}}
+    found = type_of_schema(json.dumps({**left, "$defs": {"node": node}}))
+    either = t.Union((t.Named("Node"), t.Null()))
+    fields = (t.Field("left", either, default=t.ABSENT), t.Field("right", either))
+    assert found.types == {"Node": t.Union((t.Object(fields, name="Node"), t.Null()))}
+
+
+@pytest.mark.parametrize("default", [[], [3], [{}]])
+def test_a_branch_has_a_default_only_if_no_tree_is_in_it(default: list[object]) -> None:
+    """Whether a tree fits is not known before all of its type is."""
+    trees = {"type": "array", "items": {"$ref": "#"}, "default": default}
+    document = json.dumps({"type": "object", "properties": {"all": trees}, "additionalProperties": False})
+    kept = None if default else t.Default("[]")
+    found = type_of_schema(document)
+    assert found.types == {"Schema": t.Object((t.Field("all", t.Array(t.Named("Schema")), default=kept),))}
+    assert [note.text for note in found.notes] == [
+        "its default does not fit its type; the key is always written and read"
+    ] * bool(default)
+    from_schema(document)
+
+
+def test_a_tree_whose_branches_have_a_default_is_carried_whole() -> None:
+    text = '{"type":"object","properties":{"left":{"$ref":"#","default":{}}}}'
+    assert type_of_schema(text).type == t.Schema(text)
 
 
 def test_recursive_definitions_become_named_types() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Optional, Union
 
 import pytest
 from annotated_types import Len
@@ -41,8 +41,9 @@ from pydantic import (
     create_model,
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
+from typing_extensions import TypedDict
 
-from pastalang import NotExpressible
+from pastalang import NotExpressible, ProgramError, from_model
 from pastalang.values.fit import find_mismatches, read
 from pastalang.values.pydantic.from_core import json_of, type_of_model, validate_value
 from pastalang.values.pydantic.to_model import model_of
@@ -71,6 +72,11 @@ class Place(NamedTuple):
 class Tree(BaseModel):
     label: str = Field(max_length=3)
     children: list[Tree] = Field(default=[], max_length=2)
+
+
+class Person(TypedDict):
+    name: Annotated[str, Field(max_length=3)]
+    manager: NotRequired[Person]
 
 
 class Cat(BaseModel):
@@ -163,6 +169,10 @@ ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
     "recursive model": (
         Tree, ['{"label":"a"}', '{"label":"a","children":[{"label":"b"}]}'],
         ['{"label":"abcd"}', '{"label":"a","children":[{"label":"b","children":[{}]}]}'],
+    ),
+    "recursive typed dict": (
+        Person, ['{"name":"a"}', '{"name":"a","manager":{"name":"b"}}'],
+        ['{"name":"abcd"}', '{"name":"a","manager":{}}', '{"name":"a","manager":{"name":"b","manager":{}}}'],
     ),
     "discriminated union": (
         Annotated[Union[Cat, Dog], Field(discriminator="kind")],  # noqa: UP007
@@ -323,6 +333,19 @@ def test_defaults_that_cannot_be_written_down_are_noted() -> None:
         "level: its default null does not fit its type; the key is always written and read",
     ]
     assert read(f'{{"id":"{UUID_TEXT}","level":1}}', found.type).value == {"id": UUID_TEXT, "tags": [], "level": 1}
+
+
+class Chain(BaseModel):
+    next: Chain = None  # type: ignore[assignment]
+
+
+def test_null_is_no_default_of_a_model_inside_itself() -> None:
+    assert [str(note) for note in type_of_model(Chain).notes] == [
+        "next: its default null does not fit its type; the key is always written and read"
+    ]
+    with pytest.raises(ProgramError, match="`Chain` has no finite value") as problem:
+        from_model(Chain)
+    assert len(problem.value.diagnostics) == 1
 
 
 def test_two_models_of_one_name_stay_apart() -> None:

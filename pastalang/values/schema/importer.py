@@ -99,7 +99,7 @@ def _convert(document: JsonValue, name: str) -> Converted:
         if has_no_finite_value(document):
             pointer = next(key for key, name in conversion.names.items() if name == empty[0])
             conversion.problems.append(_problem(pointer, "requires itself, so no value can end"))
-        else:  # a value can end only by leaving out a key, and an object type writes all its keys
+        else:  # a value can end only by leaving out a key with a default, and an object type writes it
             return _Conversion(document, conversion.root_name).as_one_hole()
     if conversion.problems:
         raise NotExpressible(name, conversion.problems)
