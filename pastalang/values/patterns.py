@@ -212,6 +212,45 @@ def _matcher(pattern: str) -> Callable[[str], bool]:
         raise RegexError("the pattern is too large", offset=0, length=len(pattern)) from None
 
 
+# ── short-hands of all scripts ───────────────────────────────────────────────────────────────────────────
+
+_PLACE: Final = re.compile(r"\\.|\[\^?(?P<class>(?:\\.|[^\]\\])+)\]", re.DOTALL)
+_OPERATOR: Final = re.compile(r"\\.|(?P<operator>&&|--|~~|\[)", re.DOTALL)
+# With the digits, letters and spaces of any other script, and with those that a script may get.
+_IN_ANY_SCRIPT: Final = {
+    r"\d": "\\d\\u0660-\\u1dff\\ua620-\\uabff\\uff10-\\uff19\U00010000-\U0001efff\U0001fbf0-\U0001ffff",
+    r"\w": "\\w\\x80-\U0010ffff",
+    r"\s": r"\s\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+}
+_IN_NO_SCRIPT: Final = {name.upper(): f"[^{inside}]" for name, inside in _IN_ANY_SCRIPT.items()}
+_IN_NO_SCRIPT_OF_A_CLASS: Final = {name: engine_pattern(outside)[1:-1] for name, outside in _IN_NO_SCRIPT.items()}
+_EVERY_CHARACTER: Final = frozenset((r"[\d\D]", r"[\D\d]", r"[\s\S]", r"[\S\s]", r"[\w\W]", r"[\W\w]"))
+
+
+def narrowed(pattern: str) -> str:
+    r"""The pattern without what an engine refuses whose `\d`, `\w` and `\s` are of all scripts: `\W` takes no `ß`."""
+    return _PLACE.sub(_narrowed, pattern)
+
+
+def _narrowed(match: re.Match[str]) -> str:
+    place = match[0]
+    if match["class"] is None or place in _EVERY_CHARACTER:
+        return _IN_NO_SCRIPT.get(place, place)
+    shorthands = _IN_ANY_SCRIPT if place.startswith("[^") else _IN_NO_SCRIPT_OF_A_CLASS
+    return re.sub(r"\\.", lambda escape: shorthands.get(escape[0], escape[0]), place)
+
+
+def expect_no_operators(pattern: str) -> None:
+    """Raises `RegexError` for what means more to the engine of Rust: operators in a class, and borders of words."""
+    for place in _PLACE.finditer(pattern):
+        if place[0] in (r"\<", r"\>"):
+            raise RegexError(f"the anchor `{place[0]}`", offset=place.start(), length=2)
+        for part in _OPERATOR.finditer(place["class"] or ""):
+            if (operator := part["operator"]) is not None:
+                offset = place.start("class") + part.start()
+                raise RegexError(f"the operator `{operator}` in a class", offset=offset, length=len(operator))
+
+
 # ── "anywhere" ───────────────────────────────────────────────────────────────────────────────────────────
 
 _ANYTHING: Final = r"[\s\S]*"

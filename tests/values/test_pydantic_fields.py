@@ -24,6 +24,7 @@ from pydantic import (
     AliasPath,
     AwareDatetime,
     BaseModel,
+    ConfigDict,
     Field,
     FileUrl,
     FtpUrl,
@@ -41,6 +42,7 @@ from pydantic import (
     create_model,
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic_core import SchemaError
 from typing_extensions import TypedDict
 
 from pastalang import NotExpressible, ProgramError, from_model
@@ -114,6 +116,14 @@ ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
     "str": (str, ['""', '"é😀"'], ["1", "null", "true"]),
     "str with lengths": (Annotated[str, Field(min_length=2, max_length=3)], ['"ab"', '"😀😀😀"'], ['"a"', '"abcd"']),
     "str with pattern": (Annotated[str, Field(pattern="^[A-Z]{2}-[0-9]+$")], ['"AB-1"'], ['"AB-"', '"xAB-1"']),
+    "str without white space": (
+        Annotated[str, Field(pattern=r"^\S+$")], ['"é"', '"漢字"', '"😀"'], ['"a b"', '"a\\u3000"', '"\\u00a0"'],
+    ),
+    "str without digits": (
+        Annotated[str, Field(pattern=r"^[^\d]+$")], ['"José"', '"漢字"', '"😀"'], ['"a1"', '"٣"', '"\\uff11"'],
+    ),
+    "str without letters": (Annotated[str, Field(pattern=r"^\W+$")], ['"-!"'], ['"ß"', '"_"', '"漢"', '"7"']),
+    "str of two characters": (Annotated[str, Field(pattern=r"^[\s\S]{2}$")], ['"\\u3000é"', '"a\\n"'], ['"a"']),
     "str with open pattern": (Annotated[str, Field(pattern="[0-9]")], ['"a1b"'], ['"ab"']),
     "int": (int, ["0", "-5", "123456789012345678901234567890"], ["1.5", '"1"', "true", "null"]),
     "int ge le": (Annotated[int, Field(ge=0, le=10)], ["0", "10"], ["-1", "11"]),
@@ -194,6 +204,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "complex": (complex, "a complex number has no spelling"),
     "a class": (Annotated[object, PlainValidator(lambda value: value)], "a plain validator does not say"),
     "Decimal of no digits": (Annotated[Decimal, Field(max_digits=0, decimal_places=0)], "no decimal lies between"),
+    "a pattern with an intersection": (
+        Annotated[str, Field(pattern="^[a-z&&[aeiou]]+$")],
+        "the operator `&&`",
+    ),
+    "a pattern with a difference": (Annotated[str, Field(pattern="^[+--b]$")], "the operator `--`"),
+    "a pattern with a border of words": (Annotated[str, Field(pattern=r"^\<a$")], r"the anchor `\<`"),
     "dict of bool keys": (dict[bool, int], "keys of the type bool"),
 }
 
@@ -245,6 +261,32 @@ def _takes(adapter: TypeAdapter[Any], text: str) -> bool:
     except ValidationError:
         return False
     return True
+
+
+MEMBERS = [*"adz-&~[<^", "b-d", "é", r"\d", r"\D", r"\w", r"\W", r"\s", r"\S", r"\]", r"\x85", r"\<"]
+CLASSES = st.tuples(st.sampled_from(["[", "[^"]), st.lists(st.sampled_from(MEMBERS), min_size=1, max_size=4))
+PLACES = CLASSES.map(lambda parts: f"{parts[0]}{''.join(parts[1])}]") | st.sampled_from([".", "a", *MEMBERS[-7:]])
+ODD = "".join(map(chr, (0x1C, 0x85, 0xA0, 0x2028, 0x3000, 0x663, 0x96F, 0x1D7D8, 0x203F, 0x301)))
+
+
+@given(
+    st.lists(PLACES, min_size=1, max_size=2).map("".join),
+    st.lists(st.text("abcdyz0_ -&~[]<^\n\x7féßλ漢…😀" + ODD, min_size=1, max_size=2), min_size=8, max_size=8),
+    st.sampled_from(["rust-regex", "python-re"]),
+)
+@pytest.mark.filterwarnings("ignore:Possible:FutureWarning")
+def test_a_pattern_takes_nothing_that_pydantic_refuses(search: str, texts: list[str], engine: Any) -> None:
+    try:
+        field = (str, Field(pattern=f"^{search}$"))
+        model = create_model("Holder", __config__=ConfigDict(regex_engine=engine), value=field)
+        found = type_of_model(model)
+    except (SchemaError, NotExpressible):
+        return
+    for text in texts:
+        written = json.dumps({"value": text})
+        fits, is_right = read(written, found.type).fits, _takes(TypeAdapter(model), written)
+        assert is_right or not fits
+        assert fits or not is_right or not text.isascii() or "\x1c" in text or text.endswith("\n")
 
 
 @pytest.mark.parametrize("name", REFUSED)

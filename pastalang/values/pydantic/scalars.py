@@ -61,7 +61,9 @@ def string_type(schema: CoreSchema, site: Site) -> t.Type:
     pattern = schema.get("pattern")
     if schema.get("ascii_only") and pattern is not None:
         raise Refused("`ascii_only` together with `pattern` is not supported")
-    whole = r"[\x00-\x7f]*" if schema.get("ascii_only") else None if pattern is None else _pattern(pattern)
+    whole = r"[\x00-\x7f]*" if schema.get("ascii_only") else None
+    if pattern is not None:
+        whole = _pattern(pattern, schema.get("regex_engine", site.config.get("regex_engine")))
     return t.String(
         min_chars=schema.get("min_length", site.config.get("str_min_length")) or 0,
         max_chars=schema.get("max_length", site.config.get("str_max_length")),
@@ -287,17 +289,20 @@ def shown(value: object) -> str:
 # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _pattern(pattern: str | re.Pattern[str]) -> str:
+def _pattern(pattern: str | re.Pattern[str], engine: str | None) -> str:
     if isinstance(pattern, re.Pattern):
         if pattern.flags & ~re.UNICODE:
             raise Refused("a compiled pattern with flags is not supported; write the classes out: `[Aa]`")
-        pattern = pattern.pattern
+        pattern, engine = pattern.pattern, "python-re"
     try:
         whole = patterns.whole_pattern(pattern)
-        parse_regex(whole)
+        if engine != "python-re":
+            patterns.expect_no_operators(whole)
+        narrowed = patterns.narrowed(whole)
+        parse_regex(narrowed)
     except RegexError as problem:
         raise Refused(f"the pattern `{pattern}` cannot be enforced while decoding: {problem.message}") from None
-    return whole
+    return narrowed
 
 
 def _number(schema: CoreSchema) -> t.Number:
