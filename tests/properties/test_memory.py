@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang import Mode, Result, Sampling, build_plan
+from pastalang import Mode, Program, Result, Sampling, build_plan
 from pastalang.plan.branches import Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.testing.fakes import FakeModel
@@ -74,17 +76,6 @@ assistant text """
 {z: string(max=40)}
 """
 ''')
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_branch_in_which_nothing_is_drawn_keeps_nothing_that_it_was_forked_from(seed: int) -> None:
-    plan = build_plan(NOTHING_DRAWN.only_template, NOTHING_DRAWN)
-    engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
-    [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
-    assert isinstance(found, Result)
-    assert found.usage.peak_cells <= simulate(plan, engine.last.run_log()).peak_cells
-
-
 STACKED = pastalang.compile('''
 template t(each title: text)
 user """
@@ -95,19 +86,6 @@ assistant json {
   b: string(max=30)
 }
 ''')
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_values_in_lock_step_that_have_ended_keep_no_document_in_memory(seed: int) -> None:
-    plan = build_plan(STACKED.only_template, STACKED, mode=Mode.LOCKSTEP)
-    engine = engine_for(Hashes(seed, 3.0).model(PLENTY), Way(), kind=Watched)
-    titles = ["x" * 40, "y" * 30, "", "z"]
-    [found] = engine.batch(plan, [{"title": titles}], seed=seed, sampling=Sampling(temperature=1.0))
-    assert isinstance(found, Result)
-    assert found.usage.peak_cells <= simulate(plan, engine.last.run_log()).peak_cells
-    check_nothing_is_left(engine)
-
-
 JOINED_IN_A_LOOP = pastalang.compile('''
 template t()
 user """
@@ -118,18 +96,6 @@ assistant text """
 {z: string(max=90)}
 """
 ''')
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_what_is_joined_inside_a_loop_is_given_back_with_who_has_joined_it(seed: int) -> None:
-    plan = build_plan(JOINED_IN_A_LOOP.only_template, JOINED_IN_A_LOOP)
-    engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
-    [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
-    assert isinstance(found, Result)
-    assert found.usage.peak_cells <= simulate(plan, engine.last.run_log()).peak_cells
-    check_nothing_is_left(engine)
-
-
 LEFT_OUT = pastalang.compile('''
 template t()
 user """
@@ -144,12 +110,22 @@ assistant json {
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_value_without_room_holds_whom_it_waits_for_until_they_have_ended(seed: int) -> None:
-    """The first value stands before what it waits for, so nothing of it fits there, and it draws nothing."""
-    plan = build_plan(LEFT_OUT.only_template, LEFT_OUT, mode=Mode.LOCKSTEP, overrun=Overrun.CAP)
-    engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
-    [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
-    assert isinstance(found, Result) and found.value["note"] is None
+@pytest.mark.parametrize(
+    ("program", "options", "inputs"),
+    [
+        (NOTHING_DRAWN, {}, {}),
+        (STACKED, {"mode": Mode.LOCKSTEP}, {"title": ["x" * 40, "y" * 30, "", "z"]}),
+        (JOINED_IN_A_LOOP, {}, {}),
+        (LEFT_OUT, {"mode": Mode.LOCKSTEP, "overrun": Overrun.CAP}, {}),
+    ],
+    ids=["nothing drawn in a branch", "values in lock-step that have ended", "joined in a loop", "no room for a value"],
+)
+def test_branches_keep_no_memory_behind_their_end(program: Program, options: Any, inputs: Any, seed: int) -> None:
+    """In the last one, a value stands before what it waits for, so nothing of it fits there, and it draws nothing."""
+    plan = build_plan(program.only_template, program, **options)
+    engine = engine_for(Hashes(seed, 3.0 if inputs else 0.0).model(PLENTY), Way(), kind=Watched)
+    [found] = engine.batch(plan, [inputs], seed=seed, sampling=Sampling(temperature=1.0))
+    assert isinstance(found, Result) and (program is not LEFT_OUT or found.value["note"] is None)
     assert found.usage.peak_cells <= simulate(plan, engine.last.run_log()).peak_cells
     check_nothing_is_left(engine)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pastalang import Mode, build_plan
 from pastalang.compiler import check_reading
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.render import render_github, render_json, render_text
@@ -75,7 +76,7 @@ def of_its_kind(piece: bytes, pieces: list[bytes], random_numbers: random.Random
 
 
 def assert_is_answered(reading: Reading) -> None:
-    """The program is accepted, or everything said about it lies within it and can be shown and looked up."""
+    """The program can be planned in every mode, or everything said about it lies within it, is shown and looked up."""
     program, findings = check_reading(reading, path=None)
     assert (program is None) == any(finding.is_error for finding in findings)
     for finding in findings:
@@ -83,6 +84,8 @@ def assert_is_answered(reading: Reading) -> None:
         assert 0 <= finding.span.start <= finding.span.end <= len(finding.source.text)
     shown = render_text(findings)
     assert shown.encode("utf-8").count(b"[") >= len(findings)
+    for template in () if program is None else program.templates.values():
+        assert all(build_plan(template, program, mode=mode).branches for mode in Mode)
     assert all(render(findings).encode("utf-8") for render in (render_json, render_github) if findings)
     if reading.is_usable:
         text = format_source(reading.source).text

@@ -50,6 +50,13 @@ def test_the_same_program_gives_the_same_bytes_and_these_the_same_plan(program: 
     assert differences(first, second) == ()
 
 
+@given(sources())
+@settings(max_examples=60)
+def test_a_program_that_passes_the_check_can_be_planned_in_every_mode(source: str) -> None:
+    if (program := compiled(source)) is not None:
+        assert all(build_plan(program.only_template, program, mode=mode).branches for mode in Mode)
+
+
 def check_schedules(data: st.DataObject) -> None:
     plan = data.draw(plans())
     run, schedule = data.draw(runs(plan)), data.draw(schedules(plan))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 from hypothesis import strategies as st
 
-from pastalang import Engine, Limits, OutOfMemory, PastaError, Plan, Result
+from pastalang import Engine, Limits, OutOfMemory, PastaError, Result
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.state import BranchState, RequestState
@@ -77,18 +77,6 @@ class Scarce:
         if len(batch) > 8 and self._chance.random() < 0.2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return self._inner.forward(batch)
-
-
-def run(
-    plan: Plan, inputs: Sequence[Mapping[str, Any]], model: Model, way: Way, *, words: str = "bytes", **options: Any
-) -> list[Outcome]:
-    """What each request comes to. Afterwards every cell is free, or keeps a prompt."""
-    engine = engine_for(model, way, words=words)
-    for _ in range(way.runs_before):
-        engine.batch(plan, inputs, **options)
-    found = engine.batch(plan, inputs, **options)
-    check_nothing_is_left(engine)
-    return found
 
 
 def engine_for(model: Model, way: Way, *, words: str = "bytes", kind: type[E] = Engine) -> E:  # type: ignore[assignment]
