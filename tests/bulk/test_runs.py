@@ -123,8 +123,9 @@ class Disk:
 
     def _counted(self, function: Any, fail: int, at: Callable[[], None]) -> Any:
         def counted(*words: Any, **named: Any) -> Any:
-            self.count += 1
-            if self.count == fail:
+            is_read = words[1:2] == ("rb",)  # which changes nothing
+            self.count += not is_read
+            if self.count == fail and not is_read:
                 at()
             return function(*words, **named)
 
