@@ -165,15 +165,6 @@ def test_rows_that_a_model_answers_may_accept_several_values(asked: list[str], t
     assert "rows.jsonl:1: `accepted` names `knd`, and the value has `brand`, `kind`" in run(*asked).stderr
 
 
-def test_the_size_of_the_batch_changes_no_answer(asked: list[str], tmp_path: Path) -> None:
-    def found(batch: int) -> str:
-        path = tmp_path / f"{batch}.jsonl"
-        assert run(*asked, "--batch", str(batch), "--predictions", str(path)).exit_code == 0
-        return path.read_text("utf-8")
-
-    assert found(1) == found(3)
-
-
 def test_a_row_that_cannot_be_evaluated_is_reported_with_file_and_line(asked: list[str], tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.jsonl", [*ROWS, {"title": "LG", "value": {"brand": "Sony", "kind": "tv"}}])
     result = run(*asked)

@@ -233,21 +233,6 @@ def test_a_name_with_a_comma_is_chosen_in_quotes(model: Path) -> None:
         assert wrong.exit_code == code and said in wrong.stderr
 
 
-def test_rows_are_written_in_every_format_with_the_same_values(model: Path) -> None:
-    from pyarrow import parquet
-
-    for name in ("out.jsonl", "out.csv", "out.parquet"):
-        result = run(TYPE, "docs.jsonl", "-o", name, "--model", model, "--chunk", 4)
-        assert result.exit_code == 0 and f"rows             6 in {name}: 6 ok" in result.stdout
-    found = [(row["id"], row["value"]) for row in read_rows("out.jsonl")]
-    assert [id for id, _ in found] == list(range(6))
-    assert [(row["id"], row["value"]) for row in parquet.read_table("out.parquet").to_pylist()] == found
-    with Path("out.csv").open(encoding="utf-8", newline="") as stream:
-        table = list(csv.DictReader(stream))
-    assert [(int(row["id"]), {"kind": row["kind"], "urgent": json.loads(row["urgent"])}) for row in table] == found
-    assert list(table[0]) == ["id", "kind", "urgent", "_status", "_error", "_fields", "_meta"]
-
-
 def test_documents_come_from_a_folder_of_texts_and_from_the_standard_input(model: Path) -> None:
     Path("texts").mkdir()
     for number in range(3):
@@ -345,22 +330,6 @@ def test_documents_that_cannot_be_read_are_named(name: str) -> None:
     result = run(TYPE, name, "-o", "o.jsonl", "--json")
     error = json.loads(result.stdout)["error"]
     assert (result.exit_code, error["code"]) == (3, "unreadable") and error["message"].startswith(f"{name} is not a gz")
-
-
-def test_an_output_that_exists_is_kept(model: Path) -> None:
-    Path("out.jsonl").write_text("mine", encoding="utf-8")
-    result = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model)
-    assert result.exit_code == 2 and "out.jsonl exists: write to another file, or replace it" in result.stderr
-    assert Path("out.jsonl").read_text("utf-8") == "mine"
-    assert run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--overwrite").exit_code == 0
-    again = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume")
-    assert again.exit_code == 0 and again.stdout == "out.jsonl is complete: 6 rows\n"
-    other = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume", "--mode", "sequential")
-    assert other.exit_code == 2 and "  mode: strict then, sequential now\n" in other.stderr
-    assert "program:" not in other.stderr
-    warm = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume", "--temperature", 0.5, "--seed", 3)
-    assert warm.exit_code == 2
-    assert "sampling: of the program, seed 0 then, temperature=0.5, seed 3 now" in warm.stderr
 
 
 class Interrupted(BulkProgress):

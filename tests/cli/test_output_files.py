@@ -95,27 +95,6 @@ def test_a_name_that_is_too_long_for_a_file_is_an_error(line: str, files: dict[s
     assert "file name too long" in said.lower() or code == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "why"),
-    [
-        ("--out a.pasta", 3, "a.pasta is not a folder"),
-        ("--out a.pasta/x", 3, "a.pasta is not a folder"),
-        ("--out model --overwrite", 2, "model holds the model to train: write to another folder"),
-        ("--out new --device gpu", 2, "--device: a device is cpu, cuda or mps, not 'gpu'"),
-        ("--out new --seed -1", 2, "--seed"),
-        ("--out new --template b", 2, "a.pasta has no template 'b'; it declares: t"),
-        ("--out new --model ./nowhere", 3, "there is no folder ./nowhere"),
-        ("--out new --program model", 2, "model is a folder; this command takes one program"),
-    ],
-)
-def test_training_with_wrong_options_is_refused_before_it_starts(
-    words: str, code: int, why: str, files: dict[str, str]
-) -> None:
-    found, answer, said = run(f"train hpd --model model --program a.pasta --data rows.jsonl {words}")
-    assert (found, answer) == (code, "") and why in said
-    assert not Path("new").exists()
-
-
 def test_the_shipped_model_can_be_trained(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     from pastalang.runtime.models import source
 

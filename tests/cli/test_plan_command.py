@@ -69,12 +69,6 @@ def test_a_picture_goes_into_the_file_named(small: Path, tmp_path: Path) -> None
     assert ElementTree.fromstring(target.read_text(encoding="utf-8")).tag.endswith("svg")
 
 
-def test_a_program_may_come_from_the_standard_input() -> None:
-    result = plan("-", input=SMALL)
-    assert result.exit_code == 0
-    assert "3 values" in result.stdout
-
-
 def refusal(words: Sequence[str | Path]) -> tuple[int, str]:
     result = plan(*words)
     assert result.stdout == ""
@@ -219,22 +213,9 @@ def test_two_programs_are_compared(small: Path, tmp_path: Path) -> None:
     assert "line: 'line' may take 7 tokens instead of 9\n" in result.stdout
 
 
-def test_a_program_and_its_saved_plan_do_not_differ(small: Path, tmp_path: Path) -> None:
-    saved = tmp_path / "small.json"
-    plan(small, "--format", "json", "-o", saved)
-    result = plan("--diff", small, saved)
-    assert (result.exit_code, result.stdout) == (0, "the plans are the same\n")
-
-
 def test_a_comparison_takes_no_further_program(small: Path) -> None:
     code, said = refusal([small, "--diff", small, small])
     assert (code, said) == (2, "pasta plan takes either one program or --diff with two, not both\n")
-
-
-def test_of_two_files_to_compare_the_missing_one_is_named(small: Path, tmp_path: Path) -> None:
-    code, said = refusal(["--diff", small, tmp_path / "nowhere.pasta"])
-    assert code == 3
-    assert "nowhere.pasta" in said
 
 
 def test_a_plan_that_does_not_fit_a_model_is_refused_with_what_costs_most(small: Path) -> None:

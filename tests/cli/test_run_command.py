@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig
 
 from pastalang import Mode
 from pastalang.runtime.models import loading, source
@@ -30,15 +29,6 @@ assistant json {
   kind: "tv" | "phone"
   headline: string(max=5) after brand
 }
-"""
-TWO = """\
-template first()
-user \"\"\"Go.\"\"\"
-assistant text \"\"\"{word: string(max=4)}\"\"\"
-
-template second()
-user \"\"\"Go.\"\"\"
-assistant text \"\"\"{word: string(max=5)}\"\"\"
 """
 
 
@@ -132,18 +122,6 @@ def test_each_line_of_inputs_is_a_run(program: Path, model: Path, tmp_path: Path
     assert [json.loads(line) for line in found.stdout.splitlines()] == [json.loads(one.stdout) for one in alone]
     lines.write_text('{"title": "x"}\n{"titel": "y"}\n', encoding="utf-8")
     assert refused(1, program, "--model", model, "--inputs", lines).startswith(f"{lines}:2: ")
-
-
-def test_inputs_come_from_pairs_and_files(program: Path, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "title.txt").write_text("x", encoding="utf-8")
-    (tmp_path / "inputs.json").write_text('{"title": "x", "stars": 4}', encoding="utf-8")
-    ways = (
-        ("--input", "title=x", "--input", "stars=4"),
-        ("--input", f"title=@{tmp_path / 'title.txt'}", "--input", "stars=4"),
-        ("--inputs", tmp_path / "inputs.json"),
-    )
-    texts = {run(program, "--model", model, *way).stdout for way in ways}
-    assert len(texts) == 1
 
 
 def test_a_missing_input_is_reported_before_a_model_is_loaded(program: Path, model: Path, tmp_path: Path) -> None:
@@ -263,22 +241,6 @@ def test_inputs_that_are_not_an_object_are_reported(program: Path, model: Path, 
         assert message in refused(1, program, "--model", model, "--inputs", file)
 
 
-def test_a_folder_without_a_model_is_reported(program: Path, model: Path, tmp_path: Path) -> None:
-    assert "there is no folder" in refused(3, program, "--model", tmp_path / "nowhere", "--input", "title=x")
-    assert "it has no config.json" in refused(3, program, "--model", tmp_path, "--input", "title=x")
-    assert "is a file" in refused(3, program, "--model", program, "--input", "title=x")
-    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-    assert "holds no weights" in refused(3, program, "--model", tmp_path, "--input", "title=x")
-
-
-def test_of_several_templates_one_is_chosen(model: Path, tmp_path: Path) -> None:
-    file = tmp_path / "two.pasta"
-    file.write_text(TWO, encoding="utf-8")
-    assert "choose one with --template: first, second" in refused(2, file, "--model", model)
-    assert "has no template 'third'" in refused(2, file, "--model", model, "--template", "third")
-    assert run(file, "--model", model, "--template", "second").exit_code == 0
-
-
 def test_ctrl_c_stops_with_the_code_that_shells_know(
     program: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,13 +273,6 @@ def test_a_mode_that_the_model_was_not_trained_for_needs_any_mode(program: Path,
     assert run(*words, "--any-mode").exit_code == 0
 
 
-def test_a_model_that_cannot_be_used_is_refused(program: Path, tmp_path: Path) -> None:
-    AutoConfig.for_model("bloom", vocab_size=64).save_pretrained(tmp_path)
-    for name in ("model.safetensors", "tokenizer.json"):
-        (tmp_path / name).touch()
-    assert "ALiBi" in refused(3, program, "--model", tmp_path, "--input", "title=x")
-
-
 def test_with_json_an_error_is_one_object_too(program: Path, model: Path, tmp_path: Path) -> None:
     def error(code: int, *words: object) -> dict[str, Any]:
         result = run(*words, "--json")
@@ -336,14 +291,3 @@ def test_with_json_an_error_is_one_object_too(program: Path, model: Path, tmp_pa
     program.write_text(PROGRAM, encoding="utf-8")
     cut_off = error(1, program, "--model", model, "-i", "title=x", "--cells", "20")
     assert cut_off["code"] == "out_of_memory"
-
-
-def test_drafts_change_no_answer_on_the_command_line(model: Path, program: Path) -> None:
-    def answer(*options: str) -> dict[str, Any]:
-        return dict(json.loads(run(program, "-i", "title=tv tv tv", "--model", model, "--json", *options).stdout))
-
-    plain, drafted = answer(), answer("--drafts", "4")
-    assert plain["text"] == drafted["text"] and plain["usage"]["drafted_tokens"] == 0
-    program.write_text(program.read_text().replace("temperature=1.0", 'drafts="off"'))
-    assert answer("--drafts", "4")["usage"]["drafted_tokens"] == 0, "the program takes precedence"
-    assert "takes auto, off or a whole number" in refused(2, program, "-i", "a=b", "--model", model, "--drafts", "x")

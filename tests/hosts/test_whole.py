@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -39,13 +38,6 @@ def test_an_answer_that_never_fits_is_an_error() -> None:
     with pytest.raises(HostError, match="the server's 3 answers do not fit their type"):
         host.connect().run(PRODUCT, title="Sharp")
     assert len(host.bodies) == 3
-
-
-def test_a_model_of_pydantic_is_read() -> None:
-    def answer(prompt: str, constraint: Any) -> str:
-        return '{"brand": "Sharp", "kind": "tv"}'
-
-    assert StandIn("openai", answer=answer).connect().extract(Product, "Sharp TV").brand == "Sharp"
 
 
 def test_a_field_that_a_validator_rejects_is_asked_for_again_by_itself() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang import Engine
+from pastalang import DeadEnd, Engine
 from pastalang.program.types import QuoteUnit
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
@@ -39,6 +40,10 @@ CASES: dict[str, tuple[str, str, Any, dict[str, set[str]]]] = {
         TEXT.format("{fork p in a}\n{fork q in p.b}\n* {x: verbatim(q)} {y: verbatim(p.b)}\n{end}\n{end}"),
         {"a": [{"b": ["ab"]}, {"b": ["cd", "ef"]}]},
         {name: {"a[0].b[0]", "a[1].b[0]", "a[1].b[1]"} for name in ("p[].q[].x", "p[].q[].y")},
+    ),
+    "parts": (
+        "a: [{b: text}]", TEXT.format("{fork p in a}\n* {p.b} {x: verbatim(p.b)}\n{end}"),
+        {"a": [{"b": "abc"}, {"b": "zz"}]}, {"p[].x": {"a[0].b", "a[1].b"}},
     ),
     "fields": (
         "a: [text]", TEXT.format("{fork p in a}\n* {x: verbatim(p)} {y: verbatim(x)}\n{end}"), {"a": ["ab", "cd"]},
@@ -71,7 +76,20 @@ def test_a_quotation_stands_where_its_field_says(name: str, mode: str) -> None:
                     value = value[step]
                 assert result.sources[span.path][span.start : span.end] == value
                 assert span.path.startswith(span.name) and span.occurrences >= 1
+                if name in ("items", "parts", "fields"):  # a branch over an item quotes that item, or all of its texts
+                    within = [int(one) for one in re.findall(r"\[(\d+)\]", span.path)]
+                    assert tuple(within[: 1 if field.path == "p[].q[].y" else None]) == field.items[: len(within)]
                 assert (span.item is None) == (name not in ("texts", "records") and field.path != "p[].q[].y")
+
+
+def test_an_empty_text_is_named_with_its_item() -> None:
+    program = pastalang.compile(
+        'template t(each title: text)\nuser """\n{title}\n"""\nassistant json {\nv: verbatim(title)\n}\n'
+    )
+    engine = Engine(hashed_model(300), byte_tokenizer())
+    with pytest.raises(DeadEnd, match="the text to quote from is empty") as caught:
+        engine.run(program, {"title": ["abc", "", "de"]})
+    assert (caught.value.code, caught.value.field) == ("dead_end", "[1].v")
 
 
 TEXTS = st.text("ab😀", max_size=5)

@@ -23,17 +23,6 @@ def written(cache: KVCache, cells: tuple[int, ...], *numbers: float, width: int)
     return [float(number) for number in keys.flatten()]
 
 
-def test_states_are_written_to_the_cells_of_the_step() -> None:
-    cache = KVCache(cells=8, layers=1)
-    assert written(cache, (3, 0), 1.0, 2.0, width=4) == [2.0, 0.0, 0.0, 1.0]
-    assert written(cache, (3,), 5.0, width=4) == [2.0, 0.0, 0.0, 5.0]
-
-
-def test_consecutive_cells_are_written_alike() -> None:
-    cache = KVCache(cells=8, layers=1)
-    assert written(cache, (1, 2, 3), 1.0, 2.0, 3.0, width=5) == [0.0, 1.0, 2.0, 3.0, 0.0]
-
-
 def test_a_cache_starts_as_zeros_and_is_never_cleared() -> None:
     cache = KVCache(cells=6, layers=2)
     assert written(cache, (5,), 1.0, width=6) == [0.0] * 5 + [1.0]

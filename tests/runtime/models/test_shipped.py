@@ -45,13 +45,6 @@ def load(source: str | Path) -> Engine:
     return Engine.load(source, device="cpu", dtype=torch.float32, cells=512)
 
 
-def test_the_name_of_the_shipped_model_is_enough(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "WEIGHTS", weights)
-    engine = load("pasta-mini")
-    assert engine.trained_for == NOTE
-    assert set(engine.run(PROGRAM, {"title": "x"}, mode="lockstep").value) == {"brand", "size"}
-
-
 def test_nothing_is_fetched_for_the_shipped_model(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*_: object) -> None:
         raise AssertionError("somebody went to the network")
@@ -111,12 +104,6 @@ def test_a_mode_that_the_weights_were_not_trained_for_is_refused_by_name(tmp_pat
     for mode in NOTE.modes:
         assert engine.run(PROGRAM, inputs, mode=mode).value
     assert engine.run(PROGRAM, inputs, any_mode=True).value
-
-
-def test_weights_without_a_note_may_be_tried_in_every_mode(tmp_path: Path) -> None:
-    engine = load(write_model(tmp_path))
-    assert engine.trained_for is None
-    assert all(engine.run(PROGRAM, {"title": "x"}, mode=mode).value for mode in Mode)
 
 
 def test_a_note_of_another_kind_cannot_be_read(tmp_path: Path) -> None:

@@ -6,15 +6,12 @@ import json
 from typing import Any
 
 import pytest
-import torch
 from pydantic import BaseModel, field_validator
 
 import pastalang
-from pastalang import BadInputs, Engine, FieldAgain, Invalid, Mode, Result, Sampling, build_plan
+from pastalang import BadInputs, Engine, FieldAgain, Invalid, Sampling
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.fakes import hashed_model, hashed_score
-from tests import oracle
-from tests.oracle.differential import check_same, decode_slowly, guides_for
+from pastalang.testing.fakes import hashed_model
 
 WARM = Sampling(temperature=1.0)
 # Half of these numbers are below 50 and have both properties, so they fit both alternatives.
@@ -23,7 +20,6 @@ ONE_OF: dict[str, Any] = {"enum": [*range(100)], "oneOf": [{"multipleOf": 2}, {"
 
 # No value passes, which only the check knows.
 NEVER: dict[str, Any] = {"enum": ["a", "b"], "not": {"pattern": "[ab]"}}
-LOGITS = oracle.logits_from(hashed_score(320, seed=5))
 
 
 def program(schema: Any, more: str = "") -> pastalang.Program:
@@ -94,24 +90,6 @@ def test_the_caller_hears_why_a_value_is_decoded_again() -> None:
     events = list(engine().stream(program(NEVER), {}, sampling=WARM, repair=1))
     [again] = [event for event in events if isinstance(event, FieldAgain)]
     assert again.field == "a" and "should not be valid" in again.reason
-
-
-@pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LOCKSTEP, Mode.SEQUENTIAL])
-def test_the_slow_decoder_checks_alike(mode: Mode) -> None:
-    made = program(
-        ONE_OF,
-        '  b: integer(0..99) after a\n  c: [schema("""{"not": {"multipleOf": 2}, "enum": [1, 2, 3]}""")](1..3)\n',
-    )
-    model = hashed_model(320, seed=5)
-    model.dtype = torch.float64
-    runner, plan = Engine(model, byte_tokenizer()), build_plan(made.only_template, made, mode=mode)
-    outcomes = set()
-    for seed in range(12):
-        expected = decode_slowly(plan, {}, LOGITS, runner.encoder, guides_for(runner), seed=seed, sampling=WARM)
-        [found] = runner.batch(plan, [{}], seed=seed, sampling=WARM)
-        check_same(found, expected)
-        outcomes.add((type(found), isinstance(expected, oracle.Decoded) and expected.attempts > 0))
-    assert (Result, True) in outcomes
 
 
 def test_running_text_holds_no_schema_that_has_to_be_checked() -> None:

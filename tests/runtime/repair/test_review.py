@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, create_model, field_validator, model_validator
 
 import pastalang
-from pastalang import BadInputs, Done, Engine, FieldAgain, FieldStarted, Invalid, Mode, Result, RunError, Sampling
+from pastalang import BadInputs, Done, Engine, FieldAgain, FieldStarted, Invalid, Result, RunError, Sampling
 from pastalang.runtime.repair.review import MAX_REASON, MAX_VALUE, Review, repair_text
 from pastalang.runtime.scheduler.state import Again
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -154,19 +154,6 @@ def test_who_waited_for_a_field_is_decoded_again_after_it() -> None:
     assert shown.endswith(f'Assistant:\n{{\n  "brand": {brand},\n  "kind": ,\n  "'), "as if it had been right at once"
     assert len({token.position for token in seen_by_quote}) == len(seen_by_quote), "no two of them share a position"
     runner.check_integrity()
-
-
-@pytest.mark.parametrize("mode", Mode)
-def test_repairs_work_in_every_mode(mode: Mode) -> None:
-    for asked in (MANY, WAITING, GROUP, LINES):
-        name = next(iter(engine().run(asked, {}, mode=mode).value))
-        runner = engine()
-        with pytest.raises(Invalid) as caught:
-            runner.run(asked, {}, mode=mode, sampling=WARM, model=refusing(name), repair=2)
-        assert caught.value.problems[0].where == name and caught.value.problems[0].attempts == 3
-        assert name in json.loads(caught.value.result.text)
-        runner.check_integrity()
-        assert runner.scheduler.memory.cells.in_use == runner.scheduler.prefix.size
 
 
 def test_a_batch_repairs_each_answer_as_it_would_be_alone() -> None:

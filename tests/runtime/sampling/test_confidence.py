@@ -45,29 +45,6 @@ def test_the_options_of_a_choice_have_the_probabilities_that_the_model_gives_the
     assert field.masked_probability == pytest.approx([1 - float(share[[ord(first) for first in "tpr"]].sum())])
 
 
-def test_options_with_a_common_beginning_share_its_weight() -> None:
-    weights = {"a": 3.0, "b": 1.0, "x": 1.0, "y": 4.0}
-    logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
-    runner = Engine(FakeModel(lambda _: logits, vocabulary=320), byte_tokenizer())
-    [field] = runner.run(program('  a: "ax" | "ay" | "b"'), {}, details=True).fields
-    assert field.options is not None
-    assert dict(field.options) == pytest.approx({'"ax"': 0.75 * 0.2, '"ay"': 0.75 * 0.8, '"b"': 0.25})
-    assert sum(share for _, share in field.options) == pytest.approx(1.0)
-
-
-def test_options_that_the_value_did_not_take_are_weighed_by_probes() -> None:
-    weights = {"a": 1.0, "b": 3.0, "x": 1.0, "y": 4.0}
-    logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
-    runner = Engine(FakeModel(lambda _: logits, vocabulary=320), byte_tokenizer())
-    asked = program('  a: "ax" | "ay" | "b"')
-    [plain], result = runner.run(asked, {}).fields, runner.run(asked, {}, details=True)
-    [field] = result.fields
-    assert field.text == plain.text == '"b"'
-    assert dict(field.options or ()) == pytest.approx({'"b"': 0.75, '"ay"': 0.2, '"ax"': 0.05})
-    assert result.usage.forward_passes == result.usage.critical_path + 1
-    runner.check_integrity()
-
-
 def test_details_that_go_wrong_end_their_own_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(branch: BranchState, shares: Shares) -> None:
         raise KeyError("a mistake of ours")

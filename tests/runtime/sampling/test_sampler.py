@@ -106,20 +106,6 @@ def test_top_p_of_a_flat_row_looks_beyond_the_first_likeliest() -> None:
     assert len(found.nonzero()) > 400  # of 4,500 equally likely ones; the first look is at 256
 
 
-def test_min_p_drops_what_is_much_less_likely_than_the_likeliest() -> None:
-    logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
-    found = frequencies(logits, Sampling(temperature=1.0, min_p=0.25))
-    assert found[3] == 0 and found[2] > 0.1
-
-
-def test_the_repetition_penalty_lowers_what_was_written_before() -> None:
-    logits = torch.tensor([[2.0, 1.9, -1.0, -1.1]])
-    asks = [SampleRequest(draw(), Sampling(repetition_penalty=1.2), before=(0,))]
-    assert tokens_of(Sampler(4).sample(logits, asks)) == [1]
-    asks = [SampleRequest(draw(), Sampling(repetition_penalty=1.2), allowed=mask(2, 3, vocabulary=4), before=(2, 0))]
-    assert tokens_of(Sampler(4).sample(logits, asks)) == [3]
-
-
 def test_the_log_probability_is_that_of_the_model_among_the_allowed_tokens() -> None:
     logits = random_logits(2)
     allowed = (3, 77, 150, 299)
