@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 
 from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def pasta(*words: object, input: str | bytes | None = None) -> Result:

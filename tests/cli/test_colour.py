@@ -10,13 +10,9 @@ import pytest
 from pastalang import check_source
 from pastalang.cli.output import coloured
 from pastalang.diagnostics.render import render_text
+from tests.command import Terminal
 
 PROGRAM = "template t(a: text)\nassistant json { b: Optional[a], c: strin, c: integer }\n"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_terminal_shows_diagnostics_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:

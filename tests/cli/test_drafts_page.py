@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from pastalang.cli.app import build_app
-from pastalang.testing.byte_tokenizer import byte_tokenizer
-from tests.oracle.toy_models import toy_model
+from tests.command import typed
+from tests.oracle.toy_models import save_toy
 
 PAGE = Path(__file__).parents[2] / "docs" / "drafts.md"
 TITLES = ("Norvika Coffee, Dark Roast, 12 oz", "Sony Bravia 55", "a phone")
 
 
 def invoke(command: str) -> Result:
-    name = shlex.split(command)[1]
-    return CliRunner().invoke(build_app({name}), shlex.split(command)[1:])
+    return typed(command.removeprefix("pasta "))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    toy_model(vocabulary=320, positions=1024).save_pretrained("PATH")
-    byte_tokenizer().save_pretrained("PATH")
+    save_toy("PATH", positions=1024)
     source = PAGE.read_text(encoding="utf-8").partition("```pasta\n")[2].partition("```")[0]
     Path("note.pasta").write_text(source, encoding="utf-8")
     Path("titles.jsonl").write_text("".join(json.dumps({"title": one}) + "\n" for one in TITLES), encoding="utf-8")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from pastalang.cli.programs import fmt_command as command
+from tests.command import pasta
 
 UGLY = "type   A=string\n"
 PRETTY = "type A = string\n"
@@ -17,9 +15,7 @@ BROKEN = "type A = {\n"
 
 def run(*words: str, given: str | bytes = "") -> tuple[int, str, str]:
     """The exit code and what was written to the standard output and the standard error."""
-    app = typer.Typer()
-    app.command()(command)
-    result = CliRunner().invoke(app, list(words), input=given)
+    result = pasta("fmt", *words, input=given)
     return result.exit_code, result.stdout, result.stderr
 
 

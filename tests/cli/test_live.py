@@ -8,6 +8,7 @@ import pytest
 
 from pastalang import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.cli.run import LiveFields
+from tests.command import Terminal
 
 AGAIN: tuple[Event, ...] = (
     FieldStarted("brand", ()),
@@ -18,11 +19,6 @@ AGAIN: tuple[Event, ...] = (
     TextDelta("brand", (), '"Sony"'),
     FieldDone("brand", (), '"Sony"', truncated=False),
 )
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def shown(stream: io.StringIO, *events: Event) -> str:

@@ -51,6 +51,7 @@ def test_every_file_that_is_read_may_be_the_standard_input(program: Path, tmp_pa
         ("", 2, "`-` stands for several files", ("plan", "--diff", "-", "-")),
         ("", 2, "`-` stands for several files", ("check", "-", "-")),
         ("[", 1, "<stdin>: not JSON", ("run", "PROGRAM", "--inputs", "-")),
+        ("[1]", 1, "<stdin> has to hold one JSON object with the inputs", ("run", "PROGRAM", "--inputs", "-")),
         (
             '{"title": 1}',
             1,

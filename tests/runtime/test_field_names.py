@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import date
 
 import pytest
 
@@ -95,36 +94,3 @@ def test_an_error_names_the_item_that_it_is_about() -> None:
     with pytest.raises(pastalang.NotFiniteLogits) as caught:
         Engine(FakeModel(score, vocabulary=320), byte_tokenizer()).run(program)
     assert caught.value.field == "lines[1].n"
-
-
-VALUES = pastalang.compile('''
-template t(names: [text])
-user """
-Go.
-"""
-assistant text """
-Here {detail: { day: date, kind: "x", b: [{ c: integer(0..9), d: "k" }](max=2) }} and {few: string(max=3)}.
-{fork tip (2..2)}
-{n}. {o: { u: boolean, v: boolean }}: {async more: [{ w: boolean }](1..2)}
-{end}
-{fork name in names ~9}
-{end_of: { e: boolean } | null} of {name}
-{end}
-"""
-''')
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_value_in_running_text_has_its_name_and_its_type(seed: int) -> None:
-    result = Engine(hashed_model(320, seed=seed), byte_tokenizer()).run(VALUES, {"names": ["one", "two"]})
-    value = result.value
-    assert list(value) == ["detail", "few", "tip", "name"]
-    detail = value["detail"]
-    assert list(detail) == ["day", "kind", "b"] and detail["kind"] == "x" and isinstance(detail["day"], date)
-    assert all(item["d"] == "k" and item["c"] in range(10) for item in detail["b"])
-    assert [list(tip) for tip in value["tip"]] == [["o", "more"]] * 2
-    assert all(set(map(type, tip["o"].values())) == {bool} and tip["more"] for tip in value["tip"])
-    assert [list(name) for name in value["name"]] == [["end_of"]] * 2
-    assert all(name["end_of"] is None or list(name["end_of"]) == ["e"] for name in value["name"])
-    assert result.exact["detail"]["day"] == detail["day"].isoformat()  # type: ignore[call-overload,index]
-    assert result.field("detail.day").value == detail["day"]

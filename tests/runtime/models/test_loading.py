@@ -38,11 +38,6 @@ def test_models_may_be_loaded_by_several_threads(tmp_path: Path) -> None:
     assert len(models) == 12 and PreTrainedModel.tie_weights is tie
 
 
-def test_a_dtype_may_be_written_as_its_name() -> None:
-    assert Engine.load("pasta-mini", device="cpu", dtype="bfloat16").model.dtype is torch.bfloat16
-    assert Engine.load("pasta-mini", device="cpu").model.dtype is torch.float32
-
-
 def test_without_a_dtype_the_device_decides(tmp_path: Path) -> None:
     toy_model(vocabulary=64).save_pretrained(tmp_path)
     assert load_weights(tmp_path, device="cpu").dtype is default_dtype(torch.device("cpu"))

@@ -229,19 +229,6 @@ def test_a_value_that_is_only_said_again_stays_with_its_probability_and_nobody_f
     assert again
 
 
-def test_who_waited_for_an_unsure_field_changes_only_when_the_field_does() -> None:
-    plain = engine().run(WAITING, {}, sampling=WARM)
-    brand = plain.answers[0].field("brand")
-    for seed in range(6):
-        plain = engine().run(WAITING, {}, sampling=WARM, seed=seed)
-        brand = plain.answers[0].field("brand")
-        result = engine().run(WAITING, {}, sampling=WARM, seed=seed, retry_below=brand.confidence * 1.001)
-        changed = result.answers[0].field("brand").tokens != brand.tokens
-        if not changed:
-            assert result.value["brand"] == plain.value["brand"]
-        assert json.loads(result.text) == result.value
-
-
 def test_running_text_is_not_validated() -> None:
     text = pastalang.compile('template t()\nuser """\nGo.\n"""\nassistant text """\n{a: string(max=4)}\n"""\n')
     with pytest.raises(BadInputs, match="running text"):
