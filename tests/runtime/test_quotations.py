@@ -78,7 +78,8 @@ def test_a_quotation_stands_where_its_field_says(name: str, mode: str) -> None:
                 assert span.path.startswith(span.name) and span.occurrences >= 1
                 if name in ("items", "parts", "fields"):  # a branch over an item quotes that item, or all of its texts
                     within = [int(one) for one in re.findall(r"\[(\d+)\]", span.path)]
-                    assert tuple(within[: 1 if field.path == "p[].q[].y" else None]) == field.items[: len(within)]
+                    most = 1 if field.path == "p[].q[].y" else None
+                    assert tuple(within[:most]) == field.items[:most]
                 assert (span.item is None) == (name not in ("texts", "records") and field.path != "p[].q[].y")
 
 
