@@ -525,3 +525,19 @@ def test_drafts_take_fewer_passes_and_change_no_row(model: Path) -> None:
     plain, guessed = ([row | {"_meta": None} for row in read_rows(f"{name}.jsonl")] for name in passes)
     assert guessed == plain
     assert run("note.pasta", "docs.jsonl", "-o", "out.jsonl", "--model", model, "--drafts", "many").exit_code == 2
+
+
+def test_an_output_that_exists_is_kept(model: Path) -> None:
+    Path("out.jsonl").write_text("mine", encoding="utf-8")
+    result = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model)
+    assert result.exit_code == 2 and "out.jsonl exists: write to another file, or replace it" in result.stderr
+    assert Path("out.jsonl").read_text("utf-8") == "mine"
+    assert run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--overwrite").exit_code == 0
+    again = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume")
+    assert again.exit_code == 0 and again.stdout == "out.jsonl is complete: 6 rows\n"
+    other = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume", "--mode", "sequential")
+    assert other.exit_code == 2 and "  mode: strict then, sequential now\n" in other.stderr
+    assert "program:" not in other.stderr
+    warm = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume", "--temperature", 0.5, "--seed", 3)
+    assert warm.exit_code == 2
+    assert "sampling: of the program, seed 0 then, temperature=0.5, seed 3 now" in warm.stderr

@@ -282,3 +282,14 @@ def test_with_json_an_error_is_one_object_too(program: Path, model: Path, tmp_pa
     program.write_text(PROGRAM, encoding="utf-8")
     cut_off = error(1, program, "--model", model, "-i", "title=x", "--cells", "20")
     assert cut_off["code"] == "out_of_memory"
+
+
+def test_drafts_change_no_answer_on_the_command_line(model: Path, program: Path) -> None:
+    def answer(*options: str) -> dict[str, Any]:
+        return dict(json.loads(run(program, "-i", "title=tv tv tv", "--model", model, "--json", *options).stdout))
+
+    plain, drafted = answer(), answer("--drafts", "4")
+    assert plain["text"] == drafted["text"] and plain["usage"]["drafted_tokens"] == 0
+    program.write_text(program.read_text().replace("temperature=1.0", 'drafts="off"'))
+    assert answer("--drafts", "4")["usage"]["drafted_tokens"] == 0, "the program takes precedence"
+    assert "takes auto, off or a whole number" in refused(2, program, "-i", "a=b", "--model", model, "--drafts", "x")
