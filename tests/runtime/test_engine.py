@@ -166,3 +166,15 @@ def test_what_another_lane_has_drawn_is_not_fed_text_of_the_lane_that_joins_it()
     assert shown == ["Assistant:\nStart.", "  Then ", "\n End "]
     assert result.usage.input_tokens == len("Assistant:\n")
     assert result.usage.forced_tokens == len("Start.  Then \n End ")
+
+
+@pytest.mark.parametrize("events", [0, 1, 5, 20])
+def test_closing_a_stream_gives_everything_back(events: int) -> None:
+    engine = fake_engine(prefix_cells=0)
+    stream = engine.stream(PRODUCT, {"title": "x"}, sampling=WARM)
+    for _ in range(events):
+        next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    engine.check_integrity()
+    if events:
+        assert engine.scheduler.memory.cells.in_use == 0 and engine.scheduler.is_idle
