@@ -243,6 +243,7 @@ class Outside(BaseException):
     """Raised in a thread by another one, as by libraries that set time limits."""
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one that a callback swallows
 def test_an_exception_that_another_thread_raises_in_a_worker_loses_nothing() -> None:
     expected = of_one(RECORD, {"title": "a TV"})(engine_of())
     for delay in (0.001, 0.004, 0.009, 0.016, 0.025):
