@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import pastalang
 from pastalang import Mode
@@ -38,3 +43,33 @@ def product(title: str, *, mode: Mode = Mode.STRICT, **value: Any) -> TrainingRo
 def taught_text(row: TrainingRow, field: str) -> str:
     """The tokens that carry loss, of one field."""
     return "".join(chr(taught.token) for taught in row.taught if taught.field == field)
+
+
+def toy_llama(folder: Path) -> Path:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=257, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=1024, tie_word_embeddings=True, bos_token_id=None,
+        eos_token_id=256,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+    return folder
+
+
+class PulledPlug(BaseException):
+    """The machine is off: nothing reaches the disk any more."""
+
+
+def pulled_at(words: str) -> Callable[[str], None]:
+    """A report whose run ends at the line with these words."""
+
+    def report(line: str) -> None:
+        if words in line:
+            raise PulledPlug
+
+    return report
+
+
+def silent(_: str) -> None:
+    pass

@@ -45,8 +45,7 @@ from pastalang.training.recording import Recorder
 from pastalang.training.settings import Form, Precision, Preference, Settings
 from pastalang.training.trainer import train
 from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of
-from tests.training.lessons import TOKENIZER
-from tests.training.test_threads import toy_llama
+from tests.training.lessons import TOKENIZER, toy_llama
 
 PROGRAM = pastalang.compile('template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=60)\n')
 PLAN = build_plan(PROGRAM.only_template, PROGRAM)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from pastalang.training.errors import CheckpointError, Interrupted, UnwritableCheckpoint
 from pastalang.training.run_folder import RESUME
-from tests.training.toy import IDENTITY, SETTINGS, PulledPlug, plug_pulled_at, run, same
+from tests.training.lessons import PulledPlug
+from tests.training.toy import IDENTITY, SETTINGS, plug_pulled_at, run, same
 
 
 @pytest.fixture(autouse=True)

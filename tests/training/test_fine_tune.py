@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 import pastalang
 from pastalang import LoadError, Mode
@@ -23,7 +23,7 @@ from pastalang.training.model_files import Lora
 from pastalang.training.recording import Recorder
 from pastalang.training.settings import Precision, Settings
 from recipes.pasta_mini.scores import score_rows
-from tests.training.lessons import TOKENIZER
+from tests.training.lessons import TOKENIZER, PulledPlug, pulled_at, silent, toy_llama
 
 SOURCE = '''
 template colour(word: text)
@@ -48,19 +48,7 @@ def write_rows(path: Path) -> Path:
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
-    return save_model(tmp_path / "model")
-
-
-def save_model(folder: Path) -> str:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=257, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=512, tie_word_embeddings=True,
-        bos_token_id=None, eos_token_id=256,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
-    TOKENIZER.save_pretrained(folder)
-    return str(folder)
+    return str(toy_llama(tmp_path / "model"))
 
 
 def job_of(model: str, tmp_path: Path, *, steps: int = 200, **more: Any) -> Job:
@@ -69,10 +57,6 @@ def job_of(model: str, tmp_path: Path, *, steps: int = 200, **more: Any) -> Job:
     settings = replace(SETTINGS, steps=steps)
     method = ParallelValues(PROGRAM, modes)
     return Job(method, model, data, tmp_path / "out", settings, **{"rows": 2, "device": "cpu", "warmup": 20} | more)
-
-
-def silent(_: str) -> None:
-    pass
 
 
 def scores(folder: Path, tmp_path: Path, mode: Mode = Mode.STRICT) -> Any:
@@ -99,24 +83,6 @@ def test_two_hundred_steps_learn_a_toy_task_in_every_mode(model: str, tmp_path: 
     for mode in Mode:
         assert scores(job.out, tmp_path, mode).reported.f1 > 95
     assert scores(job.out, tmp_path).strict.hallucination_rate == 0
-
-
-def test_an_interrupted_run_equals_an_unbroken_one(model: str, tmp_path: Path) -> None:
-    class PulledPlug(Exception):
-        pass
-
-    def pull(line: str) -> None:
-        if "step 20/" in line:
-            raise PulledPlug
-
-    job = job_of(model, tmp_path, steps=24, modes=(Mode.STRICT, Mode.LOCKSTEP))
-    whole = replace(job, out=tmp_path / "whole", settings=replace(job.settings, save_every=10))
-    parts = replace(whole, out=tmp_path / "parts")
-    fine_tune(whole, report=silent)
-    with pytest.raises(PulledPlug):
-        fine_tune(parts, report=pull)
-    fine_tune(parts, report=silent)
-    assert_same_weights(whole.out, parts.out)
 
 
 def test_the_best_weights_on_the_validation_rows_are_kept(model: str, tmp_path: Path) -> None:
@@ -197,28 +163,6 @@ def test_what_a_run_was_started_with_is_what_it_goes_on_with(model: str, tmp_pat
             fine_tune(changed, report=silent)
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
-    [
-        ("", BadData, "holds no rows"),
-        ("\n\n", BadData, "holds no rows"),
-        ('{"word": "r", "value": \n', BadRows, r"rows\.jsonl:1: is not JSON"),
-        ("[1]\n", BadRows, r"rows\.jsonl:1: has to be a JSON object"),
-        ('\n{"word": "r"}\n', BadRows, r"rows\.jsonl:2: the key `value` is missing"),
-        ('{"word": "r", "value": {"colour": "red"}}', BadRows, r'rows\.jsonl:1: value: the key "size" is missing'),
-        ('{"word": 1, "value": {"colour": null, "size": null}}', BadRows, r"rows\.jsonl:1: `word` has to be text"),
-        ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRows, r"unknown input `wrod`"),
-    ],
-)
-def test_rows_that_cannot_be_taught_are_reported_with_their_line(
-    text: str, error: type[Exception], message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(error, match=message):
-        read_lessons(path, PROGRAM)
-
-
 def test_all_bad_rows_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f'{{"word": "{number}"}}\n' for number in range(30)) + '{"word": ', encoding="utf-8")
@@ -238,13 +182,6 @@ def test_adapters_learn_are_merged_and_kept_and_go_on(model: str, tmp_path: Path
     if precision is Precision.BFLOAT16:  # which only takes a model that is not rounded by it
         LlamaForCausalLM.from_pretrained(model).to(torch.bfloat16).save_pretrained(model)
 
-    class PulledPlug(Exception):
-        pass
-
-    def pull(line: str) -> None:
-        if "step 20/" in line:
-            raise PulledPlug
-
     lora = Lora(8, dropout=0.1, targets=("q_proj", "v_proj", "down_proj"))
     job = job_of(model, tmp_path, steps=30, rows=4, lora=lora, keep_adapter=True)
     settings = replace(job.settings, precision=precision, save_every=15, learning_rate=2e-2, checkpointing=True)
@@ -252,7 +189,7 @@ def test_adapters_learn_are_merged_and_kept_and_go_on(model: str, tmp_path: Path
     parts = replace(whole, out=tmp_path / "parts")
     fine_tune(whole, report=silent)
     with pytest.raises(PulledPlug):
-        fine_tune(parts, report=pull)
+        fine_tune(parts, report=pulled_at("step 20/"))
     fine_tune(parts, report=silent)
     assert_same_weights(whole.out, parts.out)
 
@@ -281,3 +218,25 @@ def test_adapters_learn_are_merged_and_kept_and_go_on(model: str, tmp_path: Path
     for name, pair in before.items():
         assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(pair, after[name], strict=True))
     assert read_note(whole.out / "adapter") == read_note(whole.out)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("", BadData, "holds no rows"),
+        ("\n\n", BadData, "holds no rows"),
+        ('{"word": "r", "value": \n', BadRows, r"rows\.jsonl:1: is not JSON"),
+        ("[1]\n", BadRows, r"rows\.jsonl:1: has to be a JSON object"),
+        ('\n{"word": "r"}\n', BadRows, r"rows\.jsonl:2: the key `value` is missing"),
+        ('{"word": "r", "value": {"colour": "red"}}', BadRows, r'rows\.jsonl:1: value: the key "size" is missing'),
+        ('{"word": 1, "value": {"colour": null, "size": null}}', BadRows, r"rows\.jsonl:1: `word` has to be text"),
+        ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRows, r"unknown input `wrod`"),
+    ],
+)
+def test_rows_that_cannot_be_taught_are_reported_with_their_line(
+    text: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(error, match=message):
+        read_lessons(path, PROGRAM)

@@ -18,8 +18,8 @@ from pastalang.training.model_files import Lora, read_base, save
 from pastalang.training.run_folder import trained_weights
 from pastalang.training.settings import Precision
 from pastalang.training.trainer import train
-from tests.training.lessons import TOKENIZER, product
-from tests.training.test_fine_tune import SETTINGS, job_of, silent, write_rows
+from tests.training.lessons import TOKENIZER, PulledPlug, product, pulled_at, silent
+from tests.training.test_fine_tune import SETTINGS, job_of, write_rows
 from tests.training.test_memory import batch
 
 LORA = Lora(8, targets=("q_proj", "v_proj", "down_proj"), is_four_bit=True)
@@ -45,13 +45,6 @@ def model(tmp_path: Path) -> str:
 
 @needs_packages
 def test_they_learn_go_on_and_are_not_changed_by_validations(model: str, tmp_path: Path) -> None:
-    class PulledPlug(Exception):
-        pass
-
-    def pull(line: str) -> None:
-        if "step 4:" in line:
-            raise PulledPlug
-
     job = job_of(model, tmp_path, steps=6, rows=2, lora=LORA, keep_adapter=True)
     settings = replace(job.settings, precision=Precision.MIXED, learning_rate=1e-2, save_every=3, checkpointing=True)
     plain = replace(job, settings=settings, out=tmp_path / "plain", warmup=1)
@@ -59,7 +52,7 @@ def test_they_learn_go_on_and_are_not_changed_by_validations(model: str, tmp_pat
     judged = replace(judged, validation=write_rows(tmp_path / "validation.jsonl"))
     fine_tune(plain, report=silent)
     with pytest.raises(PulledPlug):
-        fine_tune(judged, report=pull)
+        fine_tune(judged, report=pulled_at("step 4:"))
     assert fine_tune(judged, report=silent).step == 6
     last = judged.out / "training/resume/step-0000006/weights.safetensors"
     assert last.read_bytes() == (plain.out / "training/resume/step-0000006/weights.safetensors").read_bytes()
@@ -113,7 +106,6 @@ def test_without_their_packages_they_are_refused_by_name(model: str, tmp_path: P
     missing = {"peft": "pastalang.lora.", "bitsandbytes": "pastalang.qlora."}
     for name, extra in missing.items():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("pastalang.training.model_files.find_spec", lambda one, name=name: None if one == name else 1)
             patch.setattr("pastalang.training.model_files.find_spec", lambda one, name=name: None if one == name else 1)
             with pytest.raises(BadData, match=rf"needs the package {name}: pip install '{extra}'"):
                 fine_tune(job_of(model, tmp_path, steps=1, lora=LORA), report=silent)

@@ -19,11 +19,10 @@ from benchmarks.hpd.report import BY_HAND
 from benchmarks.hpd.rival import first_object
 from benchmarks.hpd.work import OutOfTime, Work
 from pastalang import Mode
-from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.metrics import Example, evaluate
 from tests.hosts.stand_in import StandIn, listening
-from tests.oracle.toy_models import toy_model
+from tests.oracle.toy_models import save_toy
 
 
 def titles(path: Path, count: int = 30) -> Path:
@@ -139,10 +138,7 @@ def test_an_object_at_the_start_is_read_whatever_follows() -> None:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    toy_model(vocabulary=320).save_pretrained(folder)
-    byte_tokenizer().save_pretrained(folder)
-    return folder
+    return save_toy(tmp_path_factory.mktemp("model"))
 
 
 @pytest.mark.parametrize("mode", Mode)

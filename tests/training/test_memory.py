@@ -25,6 +25,7 @@ from pastalang.training.model_files import Lora, read_base
 from pastalang.training.run_folder import trained_weights
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import train
+from tests.training.lessons import PulledPlug
 
 CPU = torch.device("cpu")
 SETTINGS = Settings(steps=3, learning_rate=1e-3, warmup_steps=1)
@@ -77,9 +78,6 @@ def test_checkpointing_changes_memory_and_no_bit_of_the_weights(tmp_path: Path) 
 
 
 def test_small_steps_are_not_lost_in_bfloat16_and_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
-    class PulledPlug(Exception):
-        pass
-
     def pulled(number: int) -> Batch:
         if number == 4:
             raise PulledPlug

@@ -24,7 +24,7 @@ from pastalang.training.probe_lines import Contexts, ProbeBatches, ahead_logits,
 from pastalang.training.probe_methods import PromptJob, PromptTraining, train_prompt_tokens
 from pastalang.training.recording import IGNORED, Recorder, TrainingRow, drawn_of
 from pastalang.training.settings import Precision, Settings
-from tests.oracle.toy_models import Family, toy_model
+from tests.oracle.toy_models import Family, save_toy, toy_model
 from tests.training.lessons import TOKENIZER
 from tests.training.watched import DISTANCES, PROGRAM, TEXT, VOCABULARY, context_of, decoded
 
@@ -82,12 +82,6 @@ SETTINGS = Settings(
 )  # fmt: skip
 
 
-def toy(folder: Path, **sizes: Any) -> Path:
-    toy_model(vocabulary=VOCABULARY, positions=1024, **sizes).save_pretrained(folder)
-    TOKENIZER.save_pretrained(folder)
-    return folder
-
-
 def job_of(folder: Path, out: str, **changed: Any) -> PromptJob:
     data = folder / "rows.jsonl"
     data.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS), encoding="utf-8")
@@ -97,7 +91,7 @@ def job_of(folder: Path, out: str, **changed: Any) -> PromptJob:
 
 
 def test_a_run_leaves_the_weights_and_the_answers_as_they_were(tmp_path: Path) -> None:
-    base = toy(tmp_path / "model")
+    base = save_toy(tmp_path / "model", positions=1024)
     lines: list[str] = []
     accuracy = train_prompt_tokens(job_of(tmp_path, "out"), report=lines.append)
     assert len(accuracy.runs) == 2 and 0 <= accuracy.runs[1] <= accuracy.runs[0] <= accuracy.top[0][4] <= 1
@@ -111,7 +105,7 @@ def test_a_run_leaves_the_weights_and_the_answers_as_they_were(tmp_path: Path) -
 
 
 def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
-    toy(tmp_path / "model")
+    save_toy(tmp_path / "model", positions=1024)
     train_prompt_tokens(job_of(tmp_path, "whole"), report=lambda _: None)
     calls = iter(range(100))
     with pytest.raises(Interrupted):
@@ -123,7 +117,7 @@ def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
 
 
 def test_what_was_learned_saves_passes(tmp_path: Path) -> None:
-    toy(tmp_path / "model", layers=1)
+    save_toy(tmp_path / "model", positions=1024, layers=1)
     settings = replace(SETTINGS, steps=150, judge_every=50)
     greedy = PromptTraining(distances=2, ensemble=1)
     accuracy = train_prompt_tokens(job_of(tmp_path, "out", settings=settings, training=greedy), report=lambda _: None)
@@ -133,7 +127,7 @@ def test_what_was_learned_saves_passes(tmp_path: Path) -> None:
 
 
 def test_the_answers_are_kept_and_guessed_from_the_first_run_on(tmp_path: Path) -> None:
-    toy(tmp_path / "model", layers=1)
+    save_toy(tmp_path / "model", positions=1024, layers=1)
     greedy = PromptTraining(distances=2, ensemble=1)
     train_prompt_tokens(job_of(tmp_path, "out", training=greedy), report=lambda _: None)
     engine = pastalang.Engine.load(tmp_path / "out", device="cpu", drafts=12)
@@ -143,7 +137,7 @@ def test_the_answers_are_kept_and_guessed_from_the_first_run_on(tmp_path: Path) 
 
 
 def test_weights_that_stay_as_they_are_are_trained_for_no_tags(tmp_path: Path) -> None:
-    toy(tmp_path / "model")
+    save_toy(tmp_path / "model", positions=1024)
     threads = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant auto(pasta, max=12)\n')
     short = replace(SETTINGS, steps=1, judge_every=1)
     train_prompt_tokens(job_of(tmp_path, "out", program=threads, settings=short), report=lambda _: None)
@@ -152,7 +146,7 @@ def test_weights_that_stay_as_they_are_are_trained_for_no_tags(tmp_path: Path) -
 
 
 def test_without_two_tokens_in_a_row_there_is_nothing_to_predict(tmp_path: Path) -> None:
-    toy(tmp_path / "model")
+    save_toy(tmp_path / "model", positions=1024)
     short = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n')
     with pytest.raises(BadData, match="nothing to predict"):
         train_prompt_tokens(job_of(tmp_path, "out", program=short), report=lambda _: None)

@@ -25,7 +25,8 @@ from pastalang.training.batches import Batch
 from pastalang.training.errors import BadData, Interrupted, TrainingStopped
 from pastalang.training.settings import Precision
 from pastalang.training.trainer import Processes, all_processes, train
-from tests.training.test_fine_tune import SOURCE, save_model, write_rows
+from tests.training.lessons import toy_llama
+from tests.training.test_fine_tune import SOURCE, write_rows
 from tests.training.test_trainer import SETTINGS, TOY, silent, text_batches, tiny_model
 
 
@@ -142,7 +143,7 @@ def test_a_launcher_that_is_interrupted_and_one_that_loses_a_process_end_with_th
     """The command, started by torchrun as a person would."""
     write_rows(tmp_path / "rows.jsonl")
     (tmp_path / "p.pasta").write_text(SOURCE, encoding="utf-8")
-    save_model(tmp_path / "model")
+    toy_llama(tmp_path / "model")
     rest = "--steps 60 --rows 4 --save-every 10 --device cpu --precision float32"
     words = f"train hpd --model model --program p.pasta --data rows.jsonl {rest}".split()
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "pastalang"]

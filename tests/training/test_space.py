@@ -24,8 +24,8 @@ from pastalang.training.probe_lines import Probing, hosts_of
 from pastalang.training.probe_methods import Masking, Masks, with_masks
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Precision, Settings
-from tests.oracle.toy_models import Family, toy_model
-from tests.training.lessons import TOKENIZER, product, row_of
+from tests.oracle.toy_models import Family, save_toy, toy_model
+from tests.training.lessons import TOKENIZER, product, row_of, silent
 from tests.training.watched import DISTANCES, PROGRAM, TEXT, VOCABULARY, context_of, decoded
 
 
@@ -108,16 +108,10 @@ SIZES = {"1": "S", "2": "M", "0": None}
 SETTINGS = Settings(steps=100, learning_rate=4e-3, warmup_steps=20, precision=Precision.FLOAT32, save_every=10)
 
 
-def save_model(folder: Path) -> str:
-    toy_model(vocabulary=VOCABULARY, positions=1024, hidden=64).save_pretrained(folder)
-    TOKENIZER.save_pretrained(folder)
-    return str(folder)
-
-
 def job_of(tmp_path: Path, out: str, *, steps: int = 100, masking: Masking | None = None, **more: Any) -> Job:
     data, model = tmp_path / "rows.jsonl", tmp_path / "model"
     if not model.exists():
-        save_model(model)
+        save_toy(model, positions=1024, hidden=64)
     rows = [
         {"word": colour + size, "value": {"colour": COLOURS[colour], "size": SIZES[size]}}
         for colour in COLOURS
@@ -127,10 +121,6 @@ def job_of(tmp_path: Path, out: str, *, steps: int = 100, masking: Masking | Non
     method, settings = ParallelValues(pastalang.compile(SOURCE), (Mode.STRICT,)), replace(SETTINGS, steps=steps)
     more = {"rows": 2, "device": "cpu", "warmup": 20, "masking": masking} | more
     return Job(method, str(model), data, tmp_path / out, settings, **more)
-
-
-def silent(_: str) -> None:
-    pass
 
 
 def test_a_run_teaches_the_answers_and_what_comes_after_them(tmp_path: Path) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import pastalang
 from pastalang import Engine
@@ -26,7 +24,7 @@ from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.method import OwnThreads
 from pastalang.training.recording import Lesson, Recorder, TrainingRow
 from pastalang.training.settings import Precision, Settings
-from tests.training.lessons import TOKENIZER, row_of, taught_text
+from tests.training.lessons import TOKENIZER, row_of, taught_text, toy_llama
 
 PASTA = 'Food: <promise topic="food" tokens="30"/><async>Goulash.</async>!\n<sync/>Bye.'
 APAR = "Food[Fork][Child]: soup.[/Child]. Bye."
@@ -137,18 +135,6 @@ def test_the_plain_text_has_each_thread_in_the_place_of_its_tag() -> None:
 
 PROGRAM = 'template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=60)\n'
 ANSWERS = {"ab": '<promise tokens="10"/><async>a</async><promise tokens="10"/><async>b</async><sync/>!', "c": "c!"}
-
-
-def toy_llama(folder: Path) -> Path:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=257, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=1024, tie_word_embeddings=True, bos_token_id=None,
-        eos_token_id=256,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
-    TOKENIZER.save_pretrained(folder)
-    return folder
 
 
 def test_a_model_learns_to_open_threads_and_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from pastalang.training.batches import Batch, collate, logits_of, loss_of
 from pastalang.training.errors import TrainingStopped
@@ -17,7 +16,7 @@ from pastalang.training.run_folder import Checkpoints, trained_weights
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import Average, train, usual_precision
 from tests.oracle.toy_models import toy_model
-from tests.training.lessons import product
+from tests.training.lessons import product, silent
 
 SETTINGS = Settings(steps=6, learning_rate=3e-3, warmup_steps=2, save_every=3, precision=Precision.FLOAT32)
 TOY = {"data": "toy"}
@@ -33,49 +32,7 @@ def text_batches(number: int) -> Batch:
 
 
 def tiny_model() -> Any:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=11,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        tie_word_embeddings=True,
-    )
-    return LlamaForCausalLM(config)
-
-
-def silent(_: str) -> None:
-    pass
-
-
-def run(model: Any, settings: Settings, folder: Path, **rest: Any) -> Any:
-    return train(model, text_batches, settings, folder, identity=TOY, report=silent, **rest)
-
-
-@pytest.mark.parametrize("average", [0.0, 0.8])
-def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path, average: float) -> None:
-    settings = replace(SETTINGS, average=average)
-    unbroken = tiny_model()
-    run(unbroken, settings, tmp_path / "whole")
-    broken = tiny_model()
-
-    class PulledPlug(Exception):
-        pass
-
-    def batches(number: int) -> Batch:
-        if number == 4:
-            raise PulledPlug
-        return text_batches(number)
-
-    with pytest.raises(PulledPlug):
-        train(broken, batches, settings, tmp_path / "parts", identity=TOY, report=silent)
-    resumed = tiny_model()
-    run(resumed, settings, tmp_path / "parts")
-    for expected, found in zip(unbroken.parameters(), resumed.parameters(), strict=True):
-        assert torch.equal(expected, found)
+    return toy_model(vocabulary=11)
 
 
 def test_the_average_moves_towards_the_weights_by_what_a_step_does_not_keep() -> None:
@@ -87,15 +44,6 @@ def test_the_average_moves_towards_the_weights_by_what_a_step_does_not_keep() ->
         weight += 4.0
     average.add(trained_weights(model))
     assert torch.allclose(average.weights[name], before + 1.0)
-
-
-def test_it_learns_a_text_that_repeats(tmp_path: Path) -> None:
-    model = tiny_model()
-    before = loss_of(model, text_batches(0)).item()
-    settings = replace(SETTINGS, steps=120, warmup_steps=10, save_every=1000, learning_rate=1e-2)
-    run(model, settings, tmp_path)
-    assert before > 2.0
-    assert loss_of(model, text_batches(0)).item() < 0.35
 
 
 def test_the_loss_is_that_of_all_logits_though_only_labelled_places_get_some() -> None:
@@ -161,3 +109,12 @@ def test_a_processor_without_bfloat16_trains_in_float32(
 ) -> None:
     monkeypatch.setattr("pastalang.training.trainer.can_pack", lambda _: has_kernels)
     assert usual_precision(device) is expected
+
+
+def test_it_learns_a_text_that_repeats(tmp_path: Path) -> None:
+    model = tiny_model()
+    before = loss_of(model, text_batches(0)).item()
+    settings = replace(SETTINGS, steps=120, warmup_steps=10, save_every=1000, learning_rate=1e-2)
+    run(model, settings, tmp_path)
+    assert before > 2.0
+    assert loss_of(model, text_batches(0)).item() < 0.35

@@ -17,6 +17,7 @@ from pastalang.training.batches import Batch
 from pastalang.training.run_folder import Checkpoints, Progress
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import train
+from tests.training.lessons import PulledPlug
 
 SETTINGS = Settings(
     steps=7,
@@ -72,10 +73,6 @@ def run(folder: Path, settings: Settings = SETTINGS, **rest: Any) -> dict[str, t
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
-
-
-class PulledPlug(BaseException):
-    """The machine is off: nothing reaches the disk any more."""
 
 
 @contextmanager
