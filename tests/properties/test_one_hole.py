@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import random
+from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
 
 from pastalang.plan.branches import Form
+from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
+from pastalang.runtime.constraints.grammar_guide import GrammarGuide
 from pastalang.values.fit import read
-from pastalang.values.patterns import STANDARD_FORMATS
+from pastalang.values.json import spell
+from pastalang.values.lengths import has_numbers
+from pastalang.values.patterns import STANDARD_FORMATS, whole_pattern
 from pastalang.values.schema.importer import type_of_schema
 from tests.properties.hostile import PICKS
 from tests.properties.test_guides import decode
@@ -20,19 +27,70 @@ from tests.properties.vocabularies import byte_level
 LIMITS = (12, 40, 70)
 
 
-def written_of(part: Any) -> set[str]:
-    """Values of the part as one hole, by every hostile model."""
-    found = type_of_schema(json.dumps({"allOf": [part, {}]}))
+def guide_of(part: Any) -> tuple[GrammarGuide, t.Type]:
+    """The guide of the part as one hole, nothing of which is left to the check."""
+    found = type_of_schema({"allOf": [part, {}]})
     assert [note.text for note in found.notes] == ["is enforced as one hole, so its parts are not decoded in parallel"]
+    return compiled(found.type), found.type
+
+
+def compiled(type: t.Type) -> GrammarGuide:
+    guide = compile_guide(type, form=Form.JSON, follow="", vocabulary=byte_level())
+    assert isinstance(guide, GrammarGuide)
+    return guide
+
+
+def check_written(guide: GrammarGuide, type: t.Type) -> None:
+    """Every hostile model writes values of the type."""
     tokens, rng = byte_level(), random.Random(0)
-    guide = compile_guide(found.type, form=Form.JSON, follow="", vocabulary=tokens)
     states = [decode(guide, limit, pick, tokens, rng) for pick in PICKS.values() for limit in LIMITS]
     texts = {state.text for state in states if state is not None}
-    wrong = [text for text in texts if not read(text, found.type).fits]
-    assert texts and not wrong
-    return texts
+    assert texts and not [text for text in texts if not read(text, type).fits]
 
 
 @pytest.mark.parametrize("name", sorted(STANDARD_FORMATS))
 def test_a_format_holds(name: str) -> None:
-    written_of({"type": "string", "format": name})
+    check_written(*guide_of({"type": "string", "format": name}))
+
+
+PATTERNS = (
+    *(r"^\s\S$", r"^\S\s*$", r"^[\s]$", r"^\d\D\w\W$", "^é.$", r"^[[a]$", "^[a-z&&b]$", "^[a~~b]$", "^[+--]$"),
+    *(r"\0", r'^\0[^"]$', r"^(?:\0|[\x01-\x1f])$"),
+)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_holds_as_it_is_read(pattern: str) -> None:
+    check_written(*guide_of({"type": "string", "pattern": pattern}))
+    keys = t.Map(t.Null(), whole_pattern(pattern), max_items=2)
+    check_written(compiled(keys), keys)
+
+
+NUMBERS = [Decimal(text) for text in ("0", "1", "-1", "3", "-3", "0.5", "-0.5", "2.25", "3.5", "-3.5", "0.1", "100.5")]
+NUMBERS += [Decimal(text) for text in ("0.001", "-0.001", "1e-9", "1e15", "-1e15", "0.3000000000000000000001")]
+
+
+@st.composite
+def bounds(draw: st.DrawFn) -> dict[str, Decimal]:
+    low, high = sorted(draw(st.lists(st.sampled_from(NUMBERS), min_size=2, max_size=2)))
+    least = draw(st.sampled_from(["minimum", "exclusiveMinimum", ""]))
+    most = draw(st.sampled_from(["maximum", "exclusiveMaximum", ""]))
+    return {keyword: bound for keyword, bound in ((least, low), (most, high)) if keyword}
+
+
+def near(bound: Decimal) -> Iterator[Decimal]:
+    yield from (bound + step for step in map(Decimal, ("0", "1", "-1", "0.25", "-0.25", "1e-9", "-1e-9")))
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(st.sampled_from([None, Decimal(1)]), bounds())
+@example(None, {"exclusiveMinimum": Decimal(0), "maximum": Decimal("0.5")})
+@example(None, {"minimum": Decimal("-3.5"), "exclusiveMaximum": Decimal(-3)})
+def test_bounds_hold(step: Decimal | None, limits: dict[str, Decimal]) -> None:
+    given = (limits.get(keyword) for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
+    assume(limits and has_numbers(t.Number(*given, multiple_of=step)))
+    guide, type = guide_of({"type": "number" if step is None else "integer", **limits})
+    check_written(guide, type)
+    for value in {one for bound in limits.values() for one in near(bound)}:
+        text, is_taken = spell(value), guide.takes(spell(value))
+        assert is_taken == read(text, type).fits or (not is_taken and len(value.as_tuple().digits) > 15), text

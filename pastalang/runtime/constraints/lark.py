@@ -23,11 +23,14 @@ from pastalang.program.regex import (
     Chars,
     Choice,
     Node,
+    Ranges,
     RegexError,
     Repetition,
     Sequence,
+    characters,
     complement,
     count_states,
+    normalised,
     parse_regex,
 )
 from pastalang.program.regex import spell as spell_regex
@@ -162,7 +165,7 @@ class _Writer:
         name = f"NUMBER_{len(self.lines)}"
         if not is_written_out(type):
             self.numbers.append(NumberAutomaton(type))
-            return self.schema(clamp_bounds(schema_of(type)))
+            return self.schema(schema_of(type))
         self.lines.extend(_terminals(number_states(type), name))
         return f"{name}_0"
 
@@ -231,7 +234,9 @@ class _Writer:
         for pattern in _patterns(document):
             if len(self.strings) < _MAX_STRINGS and (automaton := _string(pattern)) is not None:
                 self.strings[pattern] = automaton
-        return f"%json {write_json({**document, 'x-guidance': _OPTIONS})}"
+        found = map_schemas(document, readable)
+        assert isinstance(found, dict)
+        return f"%json {write_json({**found, 'x-guidance': _OPTIONS})}"
 
     def document(self, text: str) -> str:
         document = parse_json(text)
@@ -242,13 +247,13 @@ class _Writer:
         if (problem := find_unsafe(document)) is not None:
             pointer, reason = problem
             raise GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
-        found = map_schemas(split_text(text).enforced, readable)
-        assert isinstance(found, dict)
-        return self.schema(found)
+        enforced = split_text(text).enforced
+        assert isinstance(enforced, dict)
+        return self.schema(enforced)
 
 
 def _patterns(document: JsonValue) -> Iterator[str]:
-    """All patterns of the document. Patterns outside of schemas may be among them: harmless."""
+    """All patterns of the document and of its formats. Patterns outside of schemas may be among them: harmless."""
     waiting = [document]
     while waiting:
         part = waiting.pop()
@@ -256,6 +261,9 @@ def _patterns(document: JsonValue) -> Iterator[str]:
             pattern = part.get("pattern")
             if isinstance(pattern, str):
                 yield pattern
+            format_ = part.get("format")
+            if isinstance(format_, str) and format_ in FORMATS:
+                yield anchored(FORMATS[format_].pattern)
             waiting.extend(part.values())
         elif isinstance(part, list):
             waiting.extend(part)
@@ -340,67 +348,75 @@ def _json_expression(node: Node) -> str:
 
 
 # llguidance stores bounds as doubles, and integers in 63 bits.
-_EXACT = 2**53
 _LARGEST = 2**63 - 1_024
+_HALVES = 2**52  # the doubles below have halves between whole numbers
+_SMALLEST = 1e-30  # stands for the number next to 0
 _SIGNS = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
 
 
 def readable(schema: Document) -> Document:
     """The schema as llguidance supports it. Formats are those of PastaLang, for which it has expressions of its own;
     those that JSON Schema does not define are dropped, as in validators."""
-    found = clamp_bounds(_with_safe_patterns(schema))
+    found = {keyword: _nearer(keyword, part) for keyword, part in schema.items()}
+    if isinstance(pattern := schema.get("pattern"), str):
+        found["pattern"] = _alike(pattern)
+    if isinstance(named := schema.get("patternProperties"), dict):
+        found["patternProperties"] = {_alike(pattern): part for pattern, part in named.items()}
     format = found.pop("format", None)
     if not isinstance(format, str) or format not in STANDARD_FORMATS:
         return found
-    return with_parts(found, [{"pattern": anchored(FORMATS[format].pattern)}])
-
-
-def clamp_bounds(schema: Document) -> Document:
-    """Round large bounds to numbers that llguidance can represent, always inwards, so that no value is added."""
-    return {key: _nearer(key, value) for key, value in schema.items()}
+    return with_parts(found, [{"pattern": _alike(anchored(FORMATS[format].pattern))}])
 
 
 def _nearer(keyword: str, bound: JsonValue) -> JsonValue:
+    """A bound that llguidance keeps exactly: the nearest double, or the next one inwards, so that no value is added.
+
+    If the other bound is less than 1 away, llguidance takes a whole number that is excluded, but never a fraction.
+    """
     sign = _SIGNS.get(keyword)
     if sign is None or isinstance(bound, bool) or not isinstance(bound, int | Decimal):
         return bound
-    if -_EXACT <= bound <= _EXACT:
+    nearest = float(Decimal(sign * min(bound * sign, _LARGEST)))
+    if not isfinite(nearest):
         return bound
-    within = float(sign * min(bound * sign, _LARGEST))
-    if not isfinite(within):
-        return bound
-    is_wider = (Decimal(within) - Decimal(bound)) * sign > 0
-    return int(nextafter(within, -sign * inf) if is_wider else within)
-
-
-def _with_safe_patterns(schema: Document) -> Document:
-    found = dict(schema)
-    if isinstance(pattern := schema.get("pattern"), str):
-        found["pattern"] = _safe_pattern(pattern)
-    if isinstance(named := schema.get("patternProperties"), dict):
-        found["patternProperties"] = {_safe_pattern(pattern): part for pattern, part in named.items()}
-    return found
+    read = [Decimal(repr(nearest)), *([Decimal(nearest)] if nearest.is_integer() else [])]
+    is_taken = keyword.startswith("exclusive") and nearest.is_integer() and abs(nearest) < _HALVES
+    if is_taken or any((one - bound) * sign > 0 for one in read):
+        nearest = nextafter(nearest, -sign * inf) if nearest else -sign * _SMALLEST
+    return int(nearest) if nearest.is_integer() else Decimal(repr(nearest))
 
 
 @lru_cache(maxsize=1024)
-def _safe_pattern(pattern: str) -> str:
-    """A class with all control characters but without quotes or backslashes would take them escaped: it loses NUL."""
+def _alike(pattern: str) -> str:
+    """The pattern spelled so that llguidance reads it as it is read here.
+
+    Classes that have all control characters together, but no quotes or backslashes, would take these escaped: they
+    lose a character.
+    """
     try:
         node = parse_regex(whole_pattern(pattern))
     except RegexError:
         return pattern
-    safe = _without_nul(node)
-    return pattern if safe == node else f"^(?:{spell_regex(safe)})$"
+    classes = [ranges for ranges in characters(node) if not _takes_escaped(ranges)]
+    controls = normalised([one for ranges in classes for one in ranges])[:1]
+    if controls and controls[0][0] == 0 and controls[0][1] >= 0x1F:
+        lost = next((code for code in range(0x20) if ((code, code),) not in classes), 0)
+        node = _without(node, lost)
+    return anchored(spell_regex(node))
 
 
-def _without_nul(node: Node) -> Node:
+def _takes_escaped(ranges: Ranges) -> bool:
+    return all(any(low <= code <= high for low, high in ranges) for code in b'"\\')
+
+
+def _without(node: Node, code: int) -> Node:
+    """The expression without a character in classes that do not take both quotes and backslashes."""
     match node:
         case Chars(ranges):
-            takes_escaped = all(any(low <= code <= high for low, high in ranges) for code in b'"\\')
-            return node if takes_escaped else Chars(complement((*complement(ranges), (0, 0))))
+            return node if _takes_escaped(ranges) else Chars(complement((*complement(ranges), (code, code))))
         case Sequence(items):
-            return Sequence(tuple(map(_without_nul, items)))
+            return Sequence(tuple(_without(item, code) for item in items))
         case Choice(arms):
-            return Choice(tuple(map(_without_nul, arms)))
+            return Choice(tuple(_without(arm, code) for arm in arms))
         case Repetition(item, minimum, maximum):
-            return Repetition(_without_nul(item), minimum, maximum)
+            return Repetition(_without(item, code), minimum, maximum)
