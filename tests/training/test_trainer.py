@@ -115,6 +115,6 @@ def test_it_learns_a_text_that_repeats(tmp_path: Path) -> None:
     model = tiny_model()
     before = loss_of(model, text_batches(0)).item()
     settings = replace(SETTINGS, steps=120, warmup_steps=10, save_every=1000, learning_rate=1e-2)
-    run(model, settings, tmp_path)
+    train(model, text_batches, settings, tmp_path, identity=TOY, report=silent)
     assert before > 2.0
     assert loss_of(model, text_batches(0)).item() < 0.35
