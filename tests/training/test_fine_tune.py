@@ -240,3 +240,14 @@ def test_rows_that_cannot_be_taught_are_reported_with_their_line(
     path.write_text(text, encoding="utf-8")
     with pytest.raises(error, match=message):
         read_lessons(path, PROGRAM)
+
+
+def test_an_interrupted_run_equals_an_unbroken_one(model: str, tmp_path: Path) -> None:
+    job = job_of(model, tmp_path, steps=24, modes=(Mode.STRICT, Mode.LOCKSTEP))
+    whole = replace(job, out=tmp_path / "whole", settings=replace(job.settings, save_every=10))
+    parts = replace(whole, out=tmp_path / "parts")
+    fine_tune(whole, report=silent)
+    with pytest.raises(PulledPlug):
+        fine_tune(parts, report=pulled_at("step 20/"))
+    fine_tune(parts, report=silent)
+    assert_same_weights(whole.out, parts.out)
