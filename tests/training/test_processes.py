@@ -36,21 +36,21 @@ def in_processes(count: int, act: Callable[[Processes], Any]) -> list[Any]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     torch.set_num_threads(1)  # a forked process has none of its parent's threads
-    pipes = [os.pipe() for _ in range(count)]
-    children = [_fork(rank, count, port, pipes[rank][1], act) for rank in range(count)]
+    children = [_fork(rank, count, port, act) for rank in range(count)]
     found = []
-    for child, (reading, writing) in zip(children, pipes, strict=True):
-        os.close(writing)
+    for child, reading in children:
         with os.fdopen(reading, "rb") as stream:
             found.append(pickle.loads(stream.read() or pickle.dumps("died")))
         os.waitpid(child, 0)
     return found
 
 
-def _fork(rank: int, count: int, port: int, pipe: int, act: Callable[[Processes], Any]) -> int:
+def _fork(rank: int, count: int, port: int, act: Callable[[Processes], Any]) -> tuple[int, int]:
+    reading, writing = os.pipe()
     child = os.fork()
     if child:
-        return child
+        os.close(writing)  # before the next fork: a pipe that two can write to ends when both have ended
+        return child, reading
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     try:
         with all_processes("cpu") as (processes, device):
@@ -61,7 +61,7 @@ def _fork(rank: int, count: int, port: int, pipe: int, act: Callable[[Processes]
                 found = (type(problem), str(problem))
     except BaseException:
         found = traceback.format_exc()
-    with os.fdopen(pipe, "wb") as stream:
+    with os.fdopen(writing, "wb") as stream:
         pickle.dump(found, stream)
     os._exit(0)
 
