@@ -8,9 +8,10 @@ line feed. Look-around, back-references, word boundaries, flags and anchors insi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import NoReturn, TypeAlias, assert_never
 
 LAST_CHARACTER = 0x10FFFF
@@ -163,6 +164,21 @@ def after(node: Node, text: str) -> Node | None:
             return None
     first, *others = sorted(ways, key=spell)
     return Choice((first, *others)) if others else first
+
+
+def meetings(left: Node, right: Node) -> Iterator[bool]:
+    """Walk through all beginnings of texts that match both; at each step, whether such a text ends there."""
+    codes = {low for ranges in (*characters(left), *characters(right)) for low, _ in ranges}
+    waiting = [(left, right)]
+    seen = set(waiting)
+    while waiting:
+        one, other = waiting.pop()
+        yield _may_be_empty(one) and _may_be_empty(other)
+        for code in codes:
+            yield False
+            new = set(product(_after(one, code), _after(other, code))) - seen
+            seen |= new
+            waiting += new
 
 
 def _after(node: Node, code: int) -> set[Node]:

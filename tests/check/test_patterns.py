@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pastalang.program.regex import Lengths, RegexError, after, lengths, parse_regex, spell, texts_of
+from pastalang.program.regex import Lengths, RegexError, after, lengths, meetings, parse_regex, spell, texts_of
 
 
 @pytest.mark.parametrize(
@@ -123,3 +123,16 @@ def test_any_text_is_read_or_refused(pattern: str) -> None:
         re.compile(spell(parse_regex(pattern)))
     except RegexError as problem:
         assert 0 <= problem.offset <= len(pattern)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "meet"),
+    [
+        ("a", "b", False), ("a*", "b*", True), ("a+", "b+", False), ("a.*", ".*b", True), ("[a-f]{3}", "[e-z]+", True),
+        ("[a-f]{3}", "[g-z]+", False), (r"(?:ab)*", r"(?:aba)*b?", True), (r"(?:ab)+", r"(?:ba)+", False),
+        (r"\d{4}-\d\d", r"\d{4}-[a-z]\d", False), ("é|a", "[^a]", True), (r"[^\s\S]", ".", False), ("", "x?", True),
+    ],
+)  # fmt: skip
+def test_whether_a_text_matches_both_is_known(left: str, right: str, meet: bool) -> None:
+    assert any(meetings(parse_regex(left), parse_regex(right))) == meet
+    assert any(meetings(parse_regex(right), parse_regex(left))) == meet

@@ -66,6 +66,7 @@ def test_a_pattern_holds_as_it_is_read(pattern: str) -> None:
     check_written(compiled(keys), keys)
 
 
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 NUMBERS = [Decimal(text) for text in ("0", "1", "-1", "3", "-3", "0.5", "-0.5", "2.25", "3.5", "-3.5", "0.1", "100.5")]
 NUMBERS += [Decimal(text) for text in ("0.001", "-0.001", "1e-9", "1e15", "-1e15", "0.3000000000000000000001")]
 
@@ -87,10 +88,47 @@ def near(bound: Decimal) -> Iterator[Decimal]:
 @example(None, {"exclusiveMinimum": Decimal(0), "maximum": Decimal("0.5")})
 @example(None, {"minimum": Decimal("-3.5"), "exclusiveMaximum": Decimal(-3)})
 def test_bounds_hold(step: Decimal | None, limits: dict[str, Decimal]) -> None:
-    given = (limits.get(keyword) for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
+    given = (limits.get(keyword) for keyword in BOUNDS)
     assume(limits and has_numbers(t.Number(*given, multiple_of=step)))
     guide, type = guide_of({"type": "number" if step is None else "integer", **limits})
     check_written(guide, type)
     for value in {one for bound in limits.values() for one in near(bound)}:
         text, is_taken = spell(value), guide.takes(spell(value))
         assert is_taken == read(text, type).fits or (not is_taken and len(value.as_tuple().digits) > 15), text
+
+
+# ── what no grammar expresses is checked ─────────────────────────────────────────────────────────────────
+
+KEYS = st.sampled_from(["^a", "b$", "^[a-z]+$", "^x-", r"^\\d{2}$", "ab", ".", "^(?:a|b)$", "^$", "[[]"])
+INNER = st.sampled_from([{}, {"type": "integer"}, {"maximum": 3}, {"const": "a"}])
+OF_KEYS = st.fixed_dictionaries(
+    {"patternProperties": st.dictionaries(KEYS, INNER, min_size=1, max_size=3)},
+    optional={
+        "additionalProperties": st.booleans(),
+        "properties": st.dictionaries(st.sampled_from(["a", "ab"]), INNER),
+    },
+)
+OBJECTS = st.recursive(
+    OF_KEYS | st.sampled_from([{"$ref": "#/$defs/one"}, {"$ref": "#/$defs/two"}]),
+    lambda inner: st.builds(
+        lambda keyword, arms, own: {**own, keyword: arms},
+        st.sampled_from(["allOf", "anyOf"]), st.lists(inner, min_size=1, max_size=2), OF_KEYS | st.just({}),
+    ),
+    max_leaves=4,
+)  # fmt: skip
+FAR = [sign * Decimal(text) for sign in (1, -1) for text in ("1e17", "999999999999999999", "1e18", "1e19", "1e400")]
+STEPS = [Decimal(text) for text in ("0.01", "0.07", "33.33", "1e-10", "65537", "1e10", "0.1000000000000000000001")]
+NUMERIC = st.one_of(
+    st.builds(lambda keyword, bound: {keyword: bound}, st.sampled_from(sorted(BOUNDS)), st.sampled_from(FAR)),
+    st.sampled_from(STEPS).map(lambda step: {"multipleOf": step}),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    OBJECTS.map(lambda part: {"type": "object", **part}) | NUMERIC.map(lambda part: {"type": "number", **part}), OF_KEYS
+)
+def test_what_is_imported_as_one_hole_can_be_decoded(part: dict[str, Any], other: dict[str, Any]) -> None:
+    defined = {"one": {"type": "object", "patternProperties": {"^a": {"maximum": 2}}}, "two": other}
+    found = type_of_schema({"allOf": [part, {}], "$defs": defined})
+    compiled(found.type)

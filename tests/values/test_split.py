@@ -69,6 +69,9 @@ VALUES = st.recursive(
 )
 
 
+A_KEYS = {"patternProperties": {"^a": {"type": "integer"}}}
+
+
 def is_valid(document: Any, value: Any) -> bool | None:
     """By the standard, without formats; None if the document never ends."""
     try:
@@ -116,6 +119,16 @@ def test_what_is_enforced_and_what_is_checked_together_are_the_document(document
         ({"minContains": 0, "contains": {}}, []),
         ({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"pattern": "x"}}, "b": {"contains": {}}}}, ["#/$defs/a/not"]),
         ({"properties": {"a": {"$ref": "#", "minItems": 1}}}, ["#/properties/a/$ref"]),
+        ({"patternProperties": {"^a": {}, "^b": {}, "[0-9]{2}$": {}}}, ["#/patternProperties"]),
+        ({"patternProperties": {"^a": {}, "^b": {}, "^[0-9]{2}$": {}}}, []),
+        ({"allOf": [{"patternProperties": {"^a": {}}}, {"patternProperties": {"b$": {}}}]}, ["#/patternProperties"]),
+        ({"allOf": [{"patternProperties": {"^a": {}}}, {"patternProperties": {"^a": {}, "^b": {}}}]}, []),
+        ({"anyOf": [{"patternProperties": {"^a": {}}}, {"patternProperties": {"b$": {}}}], "minItems": 1}, []),
+        ({"$ref": "#/$defs/a", "patternProperties": {"b": {}}, "$defs": {"a": A_KEYS}}, ["#/patternProperties"]),
+        ({"minimum": 10**18, "maximum": 10**19}, ["#/minimum"]),
+        ({"exclusiveMaximum": -(10**18), "exclusiveMinimum": -(10**400)}, ["#/exclusiveMaximum"]),
+        ({"items": {"multipleOf": 0.07}}, ["#/items/multipleOf"]),
+        ({"anyOf": [{"multipleOf": 0.01}, {"multipleOf": 1000}, {"multipleOf": 70_000}]}, ["#/anyOf/2/multipleOf"]),
     ],
 )  # fmt: skip
 def test_only_what_has_no_exact_form_is_left_to_the_check(document: Any, checked: list[str]) -> None:

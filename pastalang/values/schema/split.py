@@ -14,13 +14,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
+from math import isfinite
 from typing import Final, TypeAlias
 
 from pastalang import limits
 from pastalang.program import types as t
+from pastalang.program.regex import Node, RegexError, characters, meetings, parse_regex
 from pastalang.program.visit import JSON_KINDS, walk
 from pastalang.values.json import JsonValue, parse_json, pointer_step, same_json, write_json
+from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema.guard import OWN_IDENTIFIER, resolve, unescape
 from pastalang.values.schema.keywords import (
     CHECKED,
@@ -37,6 +40,8 @@ _DEFINITIONS: Final = ("$defs", "definitions")
 _COMBINING: Final = ("allOf", "anyOf", "oneOf")
 _PROPERTY_COUNTS: Final = ("minProperties", "maxProperties")
 _MERGING: Final = frozenset({*_COMBINING, "$ref"})
+_FARTHEST: Final = 10**18 - 1_024  # where a lower bound may be
+_LARGEST_STEP: Final = 2**16  # without its point: a grammar has as many states
 _LEFT_OUT: Final = frozenset({*CHECKED, "uniqueItems", "propertyNames"})  # left to the check
 
 
@@ -105,7 +110,10 @@ class _Splitter:
         found = self.with_union(found, at)
         for keyword in _unsupported(schema):
             self.leave(f"{at}/{keyword}")
-        found = self.with_counts(found, at)
+        found = self.with_keys_apart(self.with_counts(found, at), at)
+        for keyword in _inexact(found):
+            self.leave(f"{at}/{keyword}")
+            del found[keyword]
         if found.get("format") in CHECKED_FORMATS:
             self.leave(f"{at}/format")
             del found["format"]
@@ -146,6 +154,54 @@ class _Splitter:
                 self.leave(f"{at}/{keyword}")
         return {keyword: part for keyword, part in schema.items() if keyword not in _PROPERTY_COUNTS}
 
+    # ── patterns of keys ─────────────────────────────────────────────────────────────────────────────────
+
+    def with_keys_apart(self, schema: Schema, at: str) -> Schema:
+        """The schema without patterns that the same key may match: a grammar has one pattern for a key.
+
+        Those of one schema become one pattern. Schemas that hold together for one value lose theirs.
+        """
+        found = dict(schema)
+        named = schema.get("patternProperties")
+        if isinstance(named, dict) and not self.disjoint.are_apart(combinations(named, 2)):
+            self.leave(f"{at}/patternProperties")
+            either = "|".join(f"(?:{pattern})" for pattern in named)
+            found["patternProperties"] = {either: {"anyOf": [*named.values()]}}
+        together = combinations(self.key_patterns(found), 2)
+        if self.disjoint.are_apart(pair for two in together for pair in product(*two) if len(set(pair)) == 2):
+            return found
+        self.leave(f"{at}/patternProperties")
+        return self.without_key_patterns(found)
+
+    def key_patterns(self, schema: JsonValue, depth: int = 0) -> list[frozenset[str]]:
+        """The patterns of keys of each schema that holds for one value."""
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+            return []
+        arms = {keyword: part for keyword in _COMBINING if isinstance(part := schema.get(keyword), list)}
+        parts = {keyword: [self.key_patterns(arm, depth + 1) for arm in part] for keyword, part in arms.items()}
+        named, reference = schema.get("patternProperties"), schema.get("$ref")
+        target = resolve(reference, self.document) if isinstance(reference, str) else None
+        return [
+            found
+            for found in (
+                frozenset(named if isinstance(named, dict) else ()),
+                *(one for part in parts.pop("allOf", []) for one in part),
+                *(frozenset[str]().union(*(one for part in either for one in part)) for either in parts.values()),
+                *self.key_patterns(target, depth + 1),
+            )
+            if found
+        ]
+
+    def without_key_patterns(self, schema: Schema) -> Schema:
+        left_out = {"patternProperties", "additionalProperties"} if "patternProperties" in schema else set()
+        if self.key_patterns({"$ref": schema.get("$ref")}):
+            left_out.add("$ref")
+        found = {keyword: part for keyword, part in schema.items() if keyword not in left_out}
+        for keyword in _COMBINING:
+            if isinstance(arms := schema.get(keyword), list):
+                found[keyword] = [self.without_key_patterns(arm) if isinstance(arm, dict) else arm for arm in arms]
+        return found
+
     # ── references that lead back ────────────────────────────────────────────────────────────────────────
 
     def without_circles(self, schema: Schema, at: str, *, is_merged: bool) -> Schema:
@@ -174,6 +230,29 @@ class _Splitter:
                 waiting += new
             self.closures[reference] = frozenset(found)
         return any(at == one or at.startswith(f"{one}/") for one in self.closures[reference])
+
+
+def _inexact(schema: Schema) -> list[str]:
+    """The keywords of the schema whose numbers are too large for a grammar, or have no exact form in it."""
+    signs = {"minimum": 1, "exclusiveMinimum": 1, "maximum": -1, "exclusiveMaximum": -1}
+    numbers = {
+        keyword: part
+        for keyword in (*signs, "multipleOf")
+        if isinstance(part := schema.get(keyword), int | Decimal) and not isinstance(part, bool)
+    }
+    return [
+        keyword
+        for keyword, number in numbers.items()
+        if (number * signs[keyword] > _FARTHEST if keyword in signs else not _is_counted(number))
+    ]
+
+
+def _is_counted(step: int | Decimal) -> bool:
+    """Whether a grammar has the step exactly: it multiplies a double by ten until there is no fraction."""
+    value, places = float(Decimal(step)), 0
+    while isfinite(value) and not value.is_integer():
+        value, places = value * 10, places + 1
+    return step <= 0 or (value < _LARGEST_STEP and Decimal(int(value)).scaleb(-places) == step)
 
 
 def _conjuncts(schema: Schema) -> int:
@@ -281,6 +360,20 @@ class DisjointSchemas:
         with suppress(_TooMuchWork):
             conjunctions = [self._conjunction([around, arm]) for arm in arms]
             return all(self._disjoint(left, right) for left, right in combinations(conjunctions, 2))
+        return False
+
+    def are_apart(self, pairs: Iterable[tuple[str, str]]) -> bool:
+        """Returns True if certainly no text matches both patterns of a pair."""
+        with suppress(_TooMuchWork, RegexError):
+            return not any(self._meet(*(parse_regex(whole_pattern(search)) for search in pair)) for pair in pairs)
+        return False
+
+    def _meet(self, left: Node, right: Node) -> bool:
+        weight = 1 + (len(characters(left)) + len(characters(right))) // 20
+        for is_common in meetings(left, right):
+            self._spend(weight)
+            if is_common:
+                return True
         return False
 
     def _spend(self, steps: int = 1) -> None:
