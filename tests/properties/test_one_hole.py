@@ -81,6 +81,7 @@ def bounds(draw: st.DrawFn) -> dict[str, Decimal]:
 
 def near(bound: Decimal) -> Iterator[Decimal]:
     yield from (bound + step for step in map(Decimal, ("0", "1", "-1", "0.25", "-0.25", "1e-9", "-1e-9")))
+    yield from (round(bound, places) for places in range(1, 4))
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])

@@ -358,20 +358,33 @@ def readable(schema: Document) -> Document:
     """The schema as llguidance supports it. Formats are those of PastaLang, for which it has expressions of its own;
     those that JSON Schema does not define are dropped, as in validators."""
     found = {keyword: _nearer(keyword, part) for keyword, part in schema.items()}
+    parts: list[JsonValue] = [
+        {"anyOf": [{keyword: found.pop(keyword)}, {"enum": [*begun]}]}
+        for keyword, sign in _SIGNS.items()
+        if (begun := _beginnings(found.get(keyword), sign))
+    ]
     if isinstance(pattern := schema.get("pattern"), str):
         found["pattern"] = _alike(pattern)
     if isinstance(named := schema.get("patternProperties"), dict):
         found["patternProperties"] = {_alike(pattern): part for pattern, part in named.items()}
     format = found.pop("format", None)
-    if not isinstance(format, str) or format not in STANDARD_FORMATS:
-        return found
-    return with_parts(found, [{"pattern": _alike(anchored(FORMATS[format].pattern))}])
+    if isinstance(format, str) and format in STANDARD_FORMATS:
+        parts.append({"pattern": _alike(anchored(FORMATS[format].pattern))})
+    return with_parts(found, parts) if parts else found
+
+
+def _beginnings(bound: JsonValue, sign: int) -> list[Decimal]:
+    """The numbers whose digits the bound begins with: llguidance takes no 2.2 where numbers end at 2.25."""
+    if not isinstance(bound, Decimal) or bound * sign <= 0:
+        return []
+    text = f"{bound:f}"
+    return [Decimal(text[:end]) for end in range(text.index(".") + 2, len(text)) if text[end - 1] != "0"]
 
 
 def _nearer(keyword: str, bound: JsonValue) -> JsonValue:
     """A bound that llguidance keeps exactly: the nearest double, or the next one inwards, so that no value is added.
 
-    If the other bound is less than 1 away, llguidance takes a whole number that is excluded, but never a fraction.
+    If the other bound is less than 1 away, llguidance takes the excluded whole number next to 0, but never a fraction.
     """
     sign = _SIGNS.get(keyword)
     if sign is None or isinstance(bound, bool) or not isinstance(bound, int | Decimal):
@@ -380,7 +393,7 @@ def _nearer(keyword: str, bound: JsonValue) -> JsonValue:
     if not isfinite(nearest):
         return bound
     read = [Decimal(repr(nearest)), *([Decimal(nearest)] if nearest.is_integer() else [])]
-    is_taken = keyword.startswith("exclusive") and nearest.is_integer() and abs(nearest) < _HALVES
+    is_taken = keyword.startswith("exclusive") and nearest.is_integer() and -_HALVES < sign * nearest <= 0
     if is_taken or any((one - bound) * sign > 0 for one in read):
         nearest = nextafter(nearest, -sign * inf) if nearest else -sign * _SMALLEST
     return int(nearest) if nearest.is_integer() else Decimal(repr(nearest))
