@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang import ProgramError, check_source, compile
+from pastalang import ProgramError, compile
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, TextBody
 
@@ -19,12 +19,6 @@ assistant json {
   headline: string(max=24) after brand
 }
 '''
-
-
-def test_a_program_knows_its_template_and_its_inputs() -> None:
-    template = compile(PRODUCT).only_template
-    assert template.name == "product"
-    assert [one.name for one in template.inputs] == ["title"]
 
 
 def test_a_named_type_is_written_out_where_it_is_used() -> None:
@@ -52,12 +46,6 @@ def test_all_problems_of_a_file_come_at_once() -> None:
         "contradictory-limits",
         "unknown-name",
     ]
-
-
-def test_a_warning_alone_leaves_a_program() -> None:
-    program, found = check_source("template t(a: text)\nassistant json {x: date}")
-    assert program is not None
-    assert [(one.code, one.is_error) for one in found] == [("input-never-used", False)]
 
 
 def test_the_spans_of_fields_reach_into_named_types() -> None:

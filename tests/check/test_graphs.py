@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 from pastalang.graphs import DependencyGraph, find_cycle
 
 
@@ -31,10 +28,3 @@ def test_all_that_is_needed_includes_what_is_needed_through_others() -> None:
     graph = DependencyGraph({"a": ["b"], "b": ["c"], "c": [], "d": ["a"]})
     assert graph.all_needed_by({"b"}) == {"b", "c"}
     assert graph.all_needed_by(set()) == set()
-
-
-def test_a_program_without_dependencies_is_checked_without_networkx() -> None:
-    program = 'template t(x: text)\nuser """{x}"""\nassistant json { a: string, b: integer after a }'
-    code = f"import sys, pastalang\npastalang.compile({program!r})\nprint('networkx' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown == "False\n"

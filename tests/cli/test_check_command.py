@@ -125,7 +125,7 @@ def test_messages_do_not_depend_on_the_order_of_sets() -> None:
 
 # ── the command as a process ─────────────────────────────────────────────────────────────────────────────
 
-HEAVY = ("torch", "transformers", "networkx", "pydantic", "llguidance", "outlines", "outlines_core")
+HEAVY = ("torch", "numpy", "transformers", "networkx", "pydantic", "llguidance", "outlines", "outlines_core")
 
 
 def modules_after(statement: str) -> set[str]:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pastalang.grammar import nodes
 from pastalang.grammar.format import format_source
 from pastalang.grammar.parser import parse_text
-from pastalang.grammar.printer import print_file, print_type
+from pastalang.grammar.printer import print_type
 from pastalang.grammar.quotes import write_pattern
 from pastalang.program.regex import parse_regex, spell
 from pastalang.source import Source
 from pastalang.values.patterns import find_problem
-
-ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "examples").rglob("*.pasta"))
 
 
 def formatted(text: str) -> str:
@@ -102,14 +96,6 @@ def test_a_type_alone_can_be_printed() -> None:
     result = parse_text("type A = [integer](max=3) | null")
     assert result.file is not None
     assert print_type(result.file.declarations[0].type) == "[integer](max=3) | null"  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_the_examples_are_canonical(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    result = parse_text(text)
-    assert result.file is not None
-    assert print_file(result.file) == text
 
 
 @given(st.text("a[]-/\\\n\t\x00\x85\u200b\u202a\u2069\ufdd0\uffff\U0010ffff", max_size=6))
