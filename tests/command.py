@@ -11,6 +11,8 @@ from pastalang.cli.app import build_app
 
 
 class Terminal(io.StringIO):
+    """A stream that people look at."""
+
     def isatty(self) -> bool:
         return True
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.testing.byte_tokenizer import byte_tokenizer
+from tests.properties.vocabularies import byte_pairs, pieces
 
 END = "<|end|>"
 NEWER = (
@@ -38,20 +39,10 @@ def _corpus() -> Iterator[str]:
         yield " ".join(rng.choice(WORDS) for _ in range(20)) + f". The price is {number}, 日本 😀\n"
 
 
-def _byte_level(split: Any) -> Any:
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = split
-    backend.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=900, initial_alphabet=alphabet, show_progress=False)
-    backend.train_from_iterator(_corpus(), trainer)
-    return _with_end(backend)
-
-
 @lru_cache
 def older() -> Any:
     """Words split as by GPT-2."""
-    return _byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False))
+    return _with_end(byte_pairs(pre_tokenizers.ByteLevel(add_prefix_space=False), _corpus(), 900))
 
 
 @lru_cache
@@ -59,20 +50,12 @@ def newer() -> Any:
     """Words split as by Llama 3 and Qwen: digits stand apart from white space."""
     split = pre_tokenizers.Split(Regex(NEWER), behavior="isolated")
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    return _byte_level(pre_tokenizers.Sequence([split, bytes_]))
+    return _with_end(byte_pairs(pre_tokenizers.Sequence([split, bytes_]), _corpus(), 900))
 
 
 @lru_cache
 def sentence_piece() -> Any:
-    backend = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
-    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
-    bytes_ = (f"<0x{byte:02X}>" for byte in range(256))
-    trainer = trainers.BpeTrainer(vocab_size=1_100, special_tokens=["<unk>", *bytes_], show_progress=False)
-    backend.train_from_iterator(_corpus(), trainer)
-    described = json.loads(backend.to_str())
-    described["added_tokens"] = [token for token in described["added_tokens"] if not token["content"].startswith("<0x")]
-    return _with_end(Tokenizer.from_str(json.dumps(described)))
+    return _with_end(pieces(_corpus(), 1_100))
 
 
 @lru_cache

@@ -28,28 +28,39 @@ def _corpus() -> Iterator[str]:
         yield json.dumps([{"name": "x", "qty": number}], indent=2) + '",\n  "next": '
 
 
-@lru_cache
-def byte_level() -> Tokens:
+def byte_pairs(split: Any, corpus: Iterator[str], size: int) -> Tokenizer:
     backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.pre_tokenizer = split
     backend.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    backend.train_from_iterator(_corpus(), trainers.BpeTrainer(vocab_size=1_500, initial_alphabet=alphabet))
-    return Tokens(vocabulary_of(_with_control(backend)))
+    trainer = trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(corpus, trainer)
+    return backend
+
+
+@lru_cache
+def byte_level() -> Tokens:
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return Tokens(vocabulary_of(_with_control(byte_pairs(split, _corpus(), 1_500))))
+
+
+def pieces(corpus: Iterator[str], size: int) -> Tokenizer:
+    backend = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    bytes_ = (f"<0x{byte:02X}>" for byte in range(256))
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=["<unk>", *bytes_], limit_alphabet=200, show_progress=False
+    )
+    backend.train_from_iterator(corpus, trainer)
+    described = json.loads(backend.to_str())
+    described["added_tokens"] = [token for token in described["added_tokens"] if not token["content"].startswith("<0x")]
+    return Tokenizer.from_str(json.dumps(described))
 
 
 @lru_cache
 def sentence_piece() -> Tokens:
-    backend = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
-    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
-    trainer = trainers.BpeTrainer(
-        vocab_size=1_300, special_tokens=["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))], limit_alphabet=200
-    )
-    backend.train_from_iterator(_corpus(), trainer)
-    described = json.loads(backend.to_str())
-    described["added_tokens"] = [token for token in described["added_tokens"] if not token["content"].startswith("<0x")]
-    return Tokens(vocabulary_of(_with_control(Tokenizer.from_str(json.dumps(described)))))
+    return Tokens(vocabulary_of(_with_control(pieces(_corpus(), 1_300))))
 
 
 @lru_cache

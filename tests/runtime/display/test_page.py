@@ -50,14 +50,20 @@ def test_the_page_needs_no_network() -> None:
     assert "default-src 'none'" in page
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
-def test_a_browser_draws_every_lane_and_runs_nothing_from_the_data(tmp_path: Path) -> None:
-    file = tmp_path / "run.html"
-    file.write_text(render_page(DOCUMENT), encoding="utf-8")
+needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
+
+
+def drawn_by_a_browser(page: PageDocument, folder: Path) -> str:
+    file = folder / "run.html"
+    file.write_text(render_page(page), encoding="utf-8")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-    place = [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=3000", "--dump-dom", file.as_uri()]
-    ran = subprocess.run(["chromium", *flags, *place], capture_output=True, text=True, timeout=60, check=True)
-    drawn = ran.stdout
+    place = [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=3000", "--dump-dom", file.as_uri()]
+    return subprocess.run(["chromium", *flags, *place], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@needs_chromium
+def test_a_browser_draws_every_lane_and_runs_nothing_from_the_data(tmp_path: Path) -> None:
+    drawn = drawn_by_a_browser(DOCUMENT, tmp_path)
     assert drawn.count('class="lane-name"') == 3
     assert drawn.count('class="cell"') == 5
     assert drawn.count('class="wait"') == 1

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import pastalang
 from pastalang import Result, Sampling
-from pastalang.runtime.display.page import PageDocument, page_of, render_page
+from pastalang.runtime.display.page import PageDocument, page_of
+from tests.runtime.display.test_page import drawn_by_a_browser, needs_chromium
 from tests.runtime.test_engine import DOCUMENTS, PRODUCT, fake_engine
 
 WARM = Sampling(temperature=1.0)
@@ -54,15 +53,11 @@ def test_a_lane_sees_all_that_its_tokens_could_see() -> None:
     assert result.is_stacked
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
+@needs_chromium
 @pytest.mark.parametrize("example", ["01", "04"])
 def test_a_browser_draws_every_lane_of_a_run(example: str, tmp_path: Path) -> None:
     _, page = ran(example)
-    file = tmp_path / "run.html"
-    file.write_text(render_page(page), encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-    place = [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=3000", "--dump-dom", file.as_uri()]
-    drawn = subprocess.run(["chromium", *flags, *place], capture_output=True, text=True, timeout=60, check=True).stdout
+    drawn = drawn_by_a_browser(page, tmp_path)
     assert drawn.count('class="lane-name"') == len(page.lanes) > 3
     assert drawn.count('class="cell"') == len(page.cells) > 50
     assert drawn.count('class="wait"') == len([one for one in page.joins if one.forward_pass > one.since]) > 0

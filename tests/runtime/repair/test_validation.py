@@ -32,11 +32,13 @@ WARM = Sampling(temperature=1.0)
 THREE = program("  a: integer(0..9)\n  b: integer(0..9)\n  c: integer(0..9)")
 
 
-class Ordered(BaseModel):
+class Three(BaseModel):
     a: int
     b: int
     c: int
 
+
+class Ordered(Three):
     @model_validator(mode="after")
     def judge(self) -> Ordered:
         if self.a > 99 or self.b < 100:
@@ -73,11 +75,7 @@ def test_a_validator_of_the_whole_concerns_the_fields_that_it_reads() -> None:
 
 
 def test_a_validator_before_the_model_concerns_the_keys_that_it_reads() -> None:
-    class Model(BaseModel):
-        a: int
-        b: int
-        c: int
-
+    class Model(Three):
         @model_validator(mode="before")
         @classmethod
         def judge(cls, data: Any) -> Any:
@@ -89,11 +87,7 @@ def test_a_validator_before_the_model_concerns_the_keys_that_it_reads() -> None:
 
 
 def test_a_validator_that_tells_nothing_concerns_the_whole_object() -> None:
-    class Model(BaseModel):
-        a: int
-        b: int
-        c: int
-
+    class Model(Three):
         @model_validator(mode="after")
         def judge(self) -> Model:
             assert sum(self.model_dump().values()) > 1000, "the sum is too small"
@@ -208,11 +202,7 @@ def test_a_validator_that_breaks_is_an_error_of_its_own(problem: Exception) -> N
 
 
 def test_a_broken_validator_does_not_harm_other_requests() -> None:
-    class Model(BaseModel):
-        a: int
-        b: int
-        c: int
-
+    class Model(Three):
         @field_validator("a")
         @classmethod
         def judge(cls, value: int) -> int:
@@ -223,11 +213,7 @@ def test_a_broken_validator_does_not_harm_other_requests() -> None:
 
 
 def test_a_validator_that_changes_the_value_is_taken_at_its_word() -> None:
-    class Model(BaseModel):
-        a: int
-        b: int
-        c: int
-
+    class Model(Three):
         @model_validator(mode="before")
         @classmethod
         def change(cls, data: dict[str, Any]) -> dict[str, Any]:
