@@ -15,7 +15,7 @@ from pastalang.program import types as t
 from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.json import parse_json
 from pastalang.values.paths import Mismatch
-from pastalang.values.patterns import find_problem
+from pastalang.values.patterns import find_problem, narrowed
 from pastalang.values.schema.importer import type_of_schema
 
 _NO_TYPES: dict[str, t.Type] = {}
@@ -103,7 +103,7 @@ def _pattern(term: Any, name: str) -> t.Regex:
 def _enforced(pattern: str, name: str) -> t.Regex:
     if (reason := find_problem(pattern)) is not None:
         raise _refusal(name, f"{name} cannot be enforced: {reason}, in /{pattern}/")
-    return t.Regex(pattern)
+    return t.Regex(narrowed(pattern))
 
 
 def _from_schema(schema: str, name: str) -> Converted:

@@ -72,8 +72,9 @@ def test_choices_are_literals() -> None:
         ot.at_least(2, "ab") | ot.digit,
         ot.at_most(2, ot.hex_color),
         ot.between(1, 3, "x") + ot.optional("y") + ot.zero_or_more("z") + ot.one_or_more("."),
+        ot.regex(r"[^\w]\W{2}[\W_]") + ot.regex(r"\S\D"),
     ],
-    ids=["sequence", "alternatives", "at most", "quantifiers"],
+    ids=["sequence", "alternatives", "at most", "quantifiers", "complements"],
 )
 def test_terms_of_the_pattern_language_are_patterns(term: ot.Regex) -> None:
     type = from_outlines(term).type
@@ -103,6 +104,12 @@ def test_a_pydantic_model_may_have_fields_of_outlines_types() -> None:
     (field,) = found.fields
     assert isinstance(field.type, t.Regex)
     assert ot.mac_address.matches(_written(field.type, 0))
+
+    class Mark(BaseModel):
+        mark: ot.regex(r"\W{3}")  # type: ignore[valid-type]
+
+    (field,) = type_of_model(Mark).type.fields  # type: ignore[union-attr]
+    assert all(Mark(mark=_written(field.type, seed)) for seed in range(5))
 
     class Book(BaseModel):
         number: ot.isbn  # type: ignore[valid-type]

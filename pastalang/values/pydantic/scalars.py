@@ -411,7 +411,7 @@ def _term_pattern(owner: Any, function: Any, schema: CoreSchema) -> t.Regex:
         ) from problem
     if (reason := find_problem(pattern)) is not None:
         raise Refused(f"the pattern of {shown(owner)} cannot be enforced: {reason}")
-    return t.Regex(pattern)
+    return t.Regex(patterns.narrowed(pattern))
 
 
 # ── dates and times within bounds: the digits of a moment sort as it does ──────────────────────────────
