@@ -184,7 +184,8 @@ def count_fields(examples: Iterable[Example]) -> dict[str, Counts]:
 
 def judge(example: Example, attribute: str) -> Outcome:
     """The outcome of one attribute. An answer that cannot be parsed counts as empty."""
-    accepted = [_present(value.strip()) for value in example.expected.get(attribute, ())] or [None]
+    texts = example.expected.get(attribute, ())
+    accepted = [*(_present(text.strip()) for text in texts), *texts] or [None]
     predicted = None if example.predicted is None else _present(example.predicted.get(attribute))
     if predicted is None:
         return Outcome.ABSENT_LEFT_EMPTY if None in accepted else Outcome.PRESENT_LEFT_EMPTY
@@ -257,10 +258,17 @@ def example_of(
         found |= {name: _BELOW for name in absent if _has_below(found, name)}
     return Example(
         category=category,
-        expected={name: [ABSENT if text is None else text for text in texts] for name, texts in expected.items()},
-        predicted=found,
+        expected={
+            name: [ABSENT if text is None else _spelled(text) for text in texts] for name, texts in expected.items()
+        },
+        predicted=None if found is None else {name: text and _spelled(text) for name, text in found.items()},
         truncated=truncated,
     )
+
+
+def _spelled(text: str) -> str:
+    """In JSON, null alone is no value: a text that spells its absence elsewhere keeps its quotes."""
+    return json.dumps(text) if text in ABSENT_SPELLINGS else text
 
 
 def accepted_of(given: JsonValue, value: JsonValue, origin: str) -> Accepted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.training.metrics import Counts, Example, Outcome, evaluate, judge
+from pastalang.training.metrics import Counts, Example, Outcome, evaluate, example_of, judge
 
 
 def example(expected: dict[str, list[str]], predicted: dict[str, str | None] | None) -> Example:
@@ -20,6 +20,7 @@ def example(expected: dict[str, list[str]], predicted: dict[str, str | None] | N
         (["green"], None, Outcome.PRESENT_LEFT_EMPTY),
         (["green"], "None", Outcome.PRESENT_LEFT_EMPTY),
         (["green "], "green", Outcome.PRESENT_CORRECT),
+        (["green "], "green ", Outcome.PRESENT_CORRECT),
         (["green", "Green tea"], "Green tea", Outcome.PRESENT_CORRECT),
         (["green"], "Green", Outcome.PRESENT_WRONG),
         (["green"], "green ", Outcome.PRESENT_WRONG),
@@ -28,6 +29,12 @@ def example(expected: dict[str, list[str]], predicted: dict[str, str | None] | N
 )
 def test_every_outcome_of_an_attribute(accepted: list[str], predicted: str | None, outcome: Outcome) -> None:
     assert judge(example({"Color": accepted}, {"Color": predicted}), "Color") is outcome
+
+
+def test_in_json_null_alone_is_no_value() -> None:
+    given = [({"a": "None"}, {"a": "None"}), ({"a": "n/a"}, {"a": None}), ({"a": None}, {"a": "n/a"})]
+    found = evaluate([example_of(*one) for one in given]).strict
+    assert found == Counts(present_correct=1, present_left_empty=1, absent_but_filled=1)
 
 
 def test_an_answer_that_cannot_be_parsed_counts_as_empty() -> None:
