@@ -339,6 +339,8 @@ def evaluate_threads(settings: EvaluateSettings, plan: Plan) -> dict[str, Any]:
     """
     if plan.auto is None:
         raise Refused("`evaluate threads` is for programs with `assistant auto(...)`", EXIT_USAGE)
+    if any(input.each for input in plan.inputs):
+        raise Refused("`evaluate threads` is for programs that answer one document", EXIT_USAGE)
     score = None if settings.score is None else function_named("--score", settings.score)
     judge = None if settings.judge is None else function_named("--judge", settings.judge)
     tried = None if settings.drafts == "off" else drafts_of(settings.drafts)

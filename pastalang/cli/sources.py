@@ -66,9 +66,13 @@ def text_of_standard_input() -> str:
 
 def rows_of(path: Path, columns: Mapping[str, str] | None = None) -> RowFile:
     """The file with rows, or the text of the standard input; `columns` has the column of each part of a row."""
-    from pastalang.training.row_files import Mapped
+    from pastalang.training.row_files import Mapped, read_text
 
-    file = Source(NAME, text_of_standard_input()) if is_standard_input(path) else path
+    file: Path | Source = path
+    if is_standard_input(path):
+        file = Source(NAME, text_of_standard_input())
+    elif path.exists() and not (path.is_file() or path.is_dir()):  # a pipe, which can be read only once
+        file = Source(str(path), read_text(path))
     return Mapped(file, columns) if columns else file
 
 

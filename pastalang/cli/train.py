@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 _HEAVY = ("fine_tune", "method", "model_files", "probe_methods")
+_MODELS = ("model", "adapter", "baseline", "reference")  # names, or folders
 _NOT_REPEATED = ("out", "overwrite", "check", "config", "workers")  # what `run.toml` leaves to its user
 
 
@@ -104,6 +105,8 @@ def refuse_method(method: MethodName, template: Template) -> None:
         raise Refused(
             f"`{template.name}` thinks before its answer: bonbon is for answers without a thought", EXIT_USAGE
         )
+    if method is MethodName.BONBON and any(input.each for input in template.inputs):
+        raise Refused(f"`{template.name}` answers several documents: bonbon is for one answer to a prompt", EXIT_USAGE)
     if method in _THREADS and policy != method.value:
         instead = f"has auto({policy})" if policy else "is not one text of auto(...)"
         other = f"use `pasta train {policy}`" if policy else "for values without threads use `pasta train hpd`"
@@ -533,7 +536,7 @@ def _options(context: typer.Context) -> dict[str, Any]:
     for name, value in context.params.items():
         if name in _NOT_REPEATED or value is None or value is False:
             continue
-        if (isinstance(value, Path) and str(value) != "-") or (name == "model" and Path(value).is_dir()):
+        if (isinstance(value, Path) and str(value) != "-") or (name in _MODELS and Path(value).is_dir()):
             value = Path(value).absolute()
         found[name.replace("_", "-")] = value.value if isinstance(value, Enum) else value
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -327,9 +328,13 @@ def held_out(rows: Sequence[Row], share: float) -> frozenset[int]:
     if len(rows) < FEWEST or not share:
         return frozenset()
     names = [_name(row) for row in rows]
-    chosen = set(sorted(names)[: min(_MOST, max(1, round(share * len(rows))))])
+    room, chosen = min(_MOST, max(1, round(share * len(rows)))), set[str]()
+    for name, count in sorted(Counter(names).items()):
+        if count <= room and count < len(rows):
+            chosen.add(name)
+            room -= count
     return frozenset(number for number, name in enumerate(names) if name in chosen)
 
 
 def _name(row: Row) -> str:
-    return hashlib.sha256(json.dumps(dict(row.inputs), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(dict(row.inputs), sort_keys=True, default=repr).encode()).hexdigest()

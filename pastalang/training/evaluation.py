@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
 from pastalang.failures import PastaError
@@ -58,7 +59,7 @@ def score_rows_by_decoding(
     on_progress: OnProgress | None = None,
 ) -> Scored:
     """A template in which the model opens threads has whole texts as answers: their words are compared."""
-    accepted = [all_accepted(row.accepted, _right(row), row.origin) for row in rows]
+    accepted = [accepted_by(row) for row in rows]
     requests = [(plan, row.inputs) for row in rows]
     decoding = decode(engine, requests, batch=batch, any_mode=any_mode, sampling=sampling, on_progress=on_progress)
     found = zip((row.origin for row in rows), (decoded.problem for decoded in decoding.rows), strict=True)
@@ -71,11 +72,16 @@ def score_rows_by_decoding(
     return Scored(decoding, evaluate(examples), count_fields(examples), problems)
 
 
+def accepted_by(row: Row) -> list[Accepted]:
+    """What is as right as the values of the row's documents. Raises `BadRow`."""
+    return all_accepted(row.accepted, _right(row), row.origin)
+
+
 def _report_on_texts(rows: Sequence[Row], decoding: Decoding) -> Report:
     pairs = [
         (right, value["answer"] if isinstance(value, dict) else None)
         for row, decoded in zip(rows, decoding.rows, strict=True)
-        for right, value in zip(row.answer.plain_texts, decoded.values or (None,), strict=False)
+        for right, value in zip_longest(row.answer.plain_texts, decoded.values)  # a run that failed has no values
     ]
     cut = sum(truncated for decoded in decoding.rows for truncated in decoded.truncated)
     return report_on_texts([(right, None if text is None else str(text)) for right, text in pairs], truncated=cut)

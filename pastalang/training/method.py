@@ -266,7 +266,7 @@ def _chunk(rows: Sequence[Row]) -> list[Variants | BadRow]:
 def _key(chunk: Sequence[Row], recording: Recording) -> str:
     found = hashlib.sha256(recording.name.encode())
     for row in chunk:
-        inputs: dict[str, JsonValue] = {"inputs": json.dumps(dict(row.inputs)), "thought": row.thought}
+        inputs: dict[str, JsonValue] = {"inputs": json.dumps(dict(row.inputs), default=repr), "thought": row.thought}
         found.update(spell_json(inputs | {"value": row.value}).encode() + b"\n")
     return found.hexdigest()[:32]
 

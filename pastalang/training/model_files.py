@@ -52,7 +52,9 @@ class Lora:
         return Lora(ranks.pop(), adapter.alpha, dropout, tuple(sorted(adapter.pairs)), is_four_bit, start)
 
     def check(self) -> None:
-        """Raises `BadData` if a package is missing."""
+        """Raises `BadData` if a package is missing, or for an adapter that does nothing."""
+        if self.alpha == 0:
+            raise BadData("--lora-alpha has to be above 0: the adapter is multiplied by it")
         if find_spec("peft") is None:
             raise BadData("--lora needs the package peft: pip install 'pastalang[lora]'")
         logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # peft imports it, and it recommends other packages
@@ -188,7 +190,7 @@ def _with_lora(model: Any, lora: Lora) -> Any:
     from peft import LoraConfig, get_peft_model
 
     found = LoraConfig(
-        r=lora.rank, lora_alpha=lora.alpha or 2 * lora.rank, lora_dropout=lora.dropout,
+        r=lora.rank, lora_alpha=2 * lora.rank if lora.alpha is None else lora.alpha, lora_dropout=lora.dropout,
         target_modules=list(lora.targets) or "all-linear", task_type="CAUSAL_LM",
     )  # fmt: skip
     try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from safetensors.torch import load_file
 
 from pastalang import Mode
 from pastalang.training import trainer
+from pastalang.training.row_files import fingerprint_of
 from tests.command import pasta
 from tests.oracle.toy_models import Family, save_toy
 from tests.rows import write_rows
@@ -41,6 +44,7 @@ def place(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     files: dict[str, str | bytes] = {
         "p.pasta": PROGRAM, "two.pasta": TWO, "auto.pasta": AUTO,
+        "each.pasta": AUTO.replace("word:", "each word:"),
         "think.pasta": AUTO.replace("assistant", "assistant think(max=9)"),
         "broken.pasta": "template t(",
         "empty.jsonl": "", "text.jsonl": "hello\n",
@@ -51,6 +55,7 @@ def place(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     write_rows(tmp_path / "rows.jsonl", ROWS)
     write_rows(tmp_path / "wrong.jsonl", [{"word": "x", "value": {"kind": "c", "name": "n"}}, *ROWS])
+    write_rows(tmp_path / "accepted.jsonl", [{**ROWS[0], "accepted": {"name": "N0"}}])
     write_rows(tmp_path / "long.jsonl", [*ROWS, {"word": "x", "value": {"kind": "a", "name": "far too long"}}])
     write_rows(tmp_path / "deep.jsonl", [*ROWS, {"word": "x" * 1100, "value": {"kind": "a", "name": "n"}}])
     (tmp_path / "model").symlink_to(model)
@@ -129,6 +134,19 @@ def test_a_run_from_rows_to_scores_can_be_repeated_from_its_toml(place: Path) ->
     assert all(torch.equal(value, saved[name]) for name, value in load_file("again/model.safetensors").items())
     assert run(*words_of()).exit_code == 1
     assert "holds a finished run" in run(*words_of()).stderr
+
+
+def test_rows_with_fractions_may_come_through_a_pipe(place: Path) -> None:
+    (place / "priced.pasta").write_text(PROGRAM.replace("(word: text)", "(word: text, price: number)"))
+    write_rows(place / "priced.jsonl", [row | {"price": 1.5} for row in ROWS])
+    reading, writing = os.pipe()
+    os.write(writing, (place / "priced.jsonl").read_bytes())
+    os.close(writing)
+    result = run(*words_of("--program", "priced.pasta", "--data", f"/dev/fd/{reading}"))
+    os.close(reading)
+    assert result.exit_code == 0, result.stderr
+    data = tomllib.loads(Path("out/run.toml").read_text())["identity"]["data"]
+    assert data == fingerprint_of(place / "priced.jsonl")
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

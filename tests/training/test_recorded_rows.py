@@ -85,4 +85,6 @@ def test_rows_with_the_same_inputs_are_held_out_together(rows: Sequence[Row]) ->
     twice = [row for row in rows for _ in range(2)]
     again = held_out(twice, 0.1)
     assert all((number ^ 1) in again for number in again)
+    often = [*rows, *(rows[0] for _ in range(30))]
+    assert len(held_out(often, 0.1)) == 10 and held_out(often[-30:], 0.1) == frozenset()
     assert held_out(rows[:19], 0.1) == held_out(rows, 0.0) == frozenset()
