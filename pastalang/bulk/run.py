@@ -23,7 +23,6 @@ import io
 import json
 import os
 import re
-import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -42,6 +41,7 @@ from pastalang.bulk.outputs import ALL, Output, Shape, sync, write_text
 from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, Task, rows_of, text_of_id, without_value
 from pastalang.failures import FileError, PastaError, TruncationWarning
 from pastalang.hosts.opening import AnyEngine
+from pastalang.locks import lock_file
 from pastalang.program.types import Sampling
 from pastalang.values.describe import counted
 from pastalang.values.json import write_json
@@ -268,7 +268,7 @@ class Ledger:
     def _take_lock(self) -> None:
         """The system frees the lock of a process that is killed."""
         self._lock = (self.folder / _LOCK).open("a+", encoding="utf-8")
-        if not _lock_file(self._lock):
+        if not lock_file(self._lock):
             self._lock.seek(0)
             owner = self._lock.read().strip()
             self._lock.close()
@@ -335,26 +335,6 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock_file(stream: IO[str]) -> bool:
-        try:
-            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _lock_file(stream: IO[str]) -> bool:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
 
 
 # ── the run ──────────────────────────────────────────────────────────────────────────────────────────────────

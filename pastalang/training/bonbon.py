@@ -43,13 +43,14 @@ from pastalang.training.model_files import Lora, read_base, save
 from pastalang.training.recording import IGNORED, Lesson, Recorder, TrainingRow
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import (
+    ADAPTER,
     WORK,
     Progress,
     ReportLine,
     Stand,
     check_folder,
     kept_lines,
-    prepare_folder,
+    own_folder,
     stand_of,
     write_options,
 )
@@ -60,7 +61,6 @@ from pastalang.training.trainer import train
 _TOGETHER: Final = 8  # rows that are sampled together, and kept together
 _TOGETHER_ON_GPU: Final = 32  # where a pass takes about as long with hundreds of requests
 _CELLS, _CELLS_ON_GPU = 1 << 13, 1 << 16
-_ADAPTER: Final = "adapter"  # in the folder of a round
 _NOT_OF_SAMPLES: Final = frozenset(("quality_weight", "alpha", "target", "form", "lora", "pairs", "reference"))
 
 
@@ -354,7 +354,7 @@ class Round:
         )  # fmt: skip
         before = self.out / f"round-{number - 1}"
         if self.lora is not None and self.adapter is not None:
-            start = self.adapter if number == 1 else before / _ADAPTER
+            start = self.adapter if number == 1 else before / ADAPTER
             one = replace(one, lora=replace(self.lora, start=start), keep_adapter=True)
         elif number > 1:
             one = replace(one, model=str(before))
@@ -390,36 +390,37 @@ def train_round(
     base = read_base(round.model)
     identity = _identity(round)
     kept = _sampled_before(round, identity)
-    prepare_folder(round.out, overwrite=round.overwrite)
-    work, settings = round.out / WORK, round.settings
-    write_options(round.out, round.options or {}, identity)
-    if kept is not None and not (work / kept.name).exists():
-        copyfile(kept, work / kept.name)
-    answers = _sampled(round, plan, reading.rows, work / _samples_name(identity, settings.seed), on_done)
-    pairs = pairs_of(reading.rows, answers, round.preference)
-    usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
-    report(f"{usable:,} of {sampled:,} answers can be used: they are whole, and their tags act")
-    if not usable:
-        raise BadData(
-            f"no answer of {round.model} can be used: all are cut by a limit, or have tags that do not act; "
-            "raise `max`, or train it first with rows that have threads"
+    with own_folder(round.out, overwrite=round.overwrite):
+        work, settings = round.out / WORK, round.settings
+        write_options(round.out, round.options or {}, identity)
+        if kept is not None and not (work / kept.name).exists():
+            copyfile(kept, work / kept.name)
+        answers = _sampled(round, plan, reading.rows, work / _samples_name(identity, settings.seed), on_done)
+        pairs = pairs_of(reading.rows, answers, round.preference)
+        usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
+        report(f"{usable:,} of {sampled:,} answers can be used: they are whole, and their tags act")
+        if not usable:
+            raise BadData(
+                f"no answer of {round.model} can be used: all are cut by a limit, or have tags that do not act; "
+                "raise `max`, or train it first with rows that have threads"
+            )
+        summary_of(pairs, answers, round.quality, report)
+        batches = PairBatches(
+            pairs, Recorder(base.tokenizer, window=base.window), plan, size=round.pairs, seed=settings.seed
         )
-    summary_of(pairs, answers, round.quality, report)
-    batches = PairBatches(
-        pairs, Recorder(base.tokenizer, window=base.window), plan, size=round.pairs, seed=settings.seed
-    )
-    model = base.load(device=round.device, seed=settings.seed, lora=round.lora, precision=settings.precision)
-    loss = BonbonLoss(_reference(round, model, batches), round.preference)
-    steps = settings.steps or -(-len(pairs) // round.pairs)
-    settings = settings.lasting(steps, round.warmup, at_most=settings.warmup_steps)
-    progress = train(model, batches, settings, work, identity=identity, loss=loss, report=report, is_stopped=is_stopped)
-    report(
-        f"margin of the pairs: {_margin(model, batches, loss.reference):.2f}, aimed at {round.preference.margin:.2f}"
-    )
-    adapter = round.out / _ADAPTER if round.keep_adapter else None
-    save(model, base.tokenizer, round.method.note(), round.out, dtype=base.dtype, adapter=adapter)
-    report(f"saved to {round.out}")
-    return progress
+        model = base.load(device=round.device, seed=settings.seed, lora=round.lora, precision=settings.precision)
+        loss = BonbonLoss(_reference(round, model, batches), round.preference)
+        steps = settings.steps or -(-len(pairs) // round.pairs)
+        settings = settings.lasting(steps, round.warmup, at_most=settings.warmup_steps)
+        progress = train(
+            model, batches, settings, work, identity=identity, loss=loss, report=report, is_stopped=is_stopped
+        )
+        margin = _margin(model, batches, loss.reference)
+        report(f"margin of the pairs: {margin:.2f}, aimed at {round.preference.margin:.2f}")
+        adapter = round.out / ADAPTER if round.keep_adapter else None
+        save(model, base.tokenizer, round.method.note(), round.out, dtype=base.dtype, adapter=adapter)
+        report(f"saved to {round.out}")
+        return progress
 
 
 def _sampled(

@@ -24,7 +24,7 @@ from pastalang.training.batches import PackedBatches, attend_in_blocks, check_fl
 from pastalang.training.data import FEWEST, Reading, Row, held_out
 from pastalang.training.errors import BadData, BadRow, leave_out_or_refuse
 from pastalang.training.evaluation import BATCH as EVALUATION_BATCH
-from pastalang.training.evaluation import Evaluation, Score
+from pastalang.training.evaluation import Evaluation, Score, accepted_by
 from pastalang.training.memory import Forecast, NoForecast, Shape, forecast, give_back_freed_memory
 from pastalang.training.method import Method, OnDone, Recording, Variants, record_rows
 from pastalang.training.model_files import Base, Lora, read_base, save
@@ -33,6 +33,7 @@ from pastalang.training.probe_methods import ASKED, Masking, Masks
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import (
     ROWS,
+    SCORES,
     WORK,
     Checkpoints,
     Metrics,
@@ -43,7 +44,7 @@ from pastalang.training.run_folder import (
     check_folder,
     check_logs,
     fingerprint_of_weights,
-    prepare_folder,
+    own_folder,
     put_weights,
     write_options,
 )
@@ -153,8 +154,8 @@ def fine_tune(
     run = _Run(job, dataset, model, identity, reporter, processes)
     if not processes.is_first:
         return run.follow(is_stopped)
-    prepare_folder(job.out, overwrite=job.overwrite)
-    return run.all(is_stopped)
+    with own_folder(job.out, overwrite=job.overwrite):
+        return run.all(is_stopped)
 
 
 def gather(job: Job, reporter: Reporter, *, cache: Path | None = None) -> Dataset:
@@ -198,7 +199,10 @@ def _recorded(
     rows = reading.rows
     on_done = reporter.progress_of("recording rows", len(rows))
     found = record_rows(rows, recording, cache=cache, workers=job.workers, on_done=on_done)
-    problems = [one if isinstance(one, BadRow) else _misfit(one, job.length, base.last_position) for one in found]
+    problems = [
+        one if isinstance(one, BadRow) else _misfit(one, job.length, base.last_position) or _unfit(row)
+        for row, one in zip(rows, found, strict=True)
+    ]
     bad = [problem for problem in problems if problem is not None]
     leave_out_or_refuse(bad, rows=reading.count, skip_bad=job.skip_bad, report=reporter.report)
     pairs = zip(rows, found, problems, strict=True)
@@ -213,6 +217,15 @@ def _misfit(variants: Variants, length: int | None, last_position: int) -> BadRo
             return BadRow(
                 f"reaches position {row.positions.max()}, and the model's last is {last_position}", origin=row.origin
             )
+    return None
+
+
+def _unfit(row: Row) -> BadRow | None:
+    """What is wrong with the further right values of the row."""
+    try:
+        accepted_by(row)
+    except BadRow as problem:
+        return problem
     return None
 
 
@@ -313,7 +326,7 @@ class _Run:
         found = Checkpoints(self._work, {**self._identity, **self._dataset.settings.identity}).latest()
         self._step = found.progress.step if found else 0
         write_options(self._job.out, self._job.options or {}, self._identity)
-        self._metrics.begin_after(self._step)
+        self._metrics.begin_after(self._step if found else None)
         try:
             if evaluation is not None and found is None:
                 self._write_before(evaluation.scores(self._model))
@@ -410,9 +423,7 @@ class _Run:
         except (OSError, ValueError):
             before = {}
         found = {name: score.as_data() for name, score in after.items()}
-        (self._job.out / "scores.json").write_text(
-            json.dumps({"before": before, "after": found}, indent=2) + "\n", "utf-8"
-        )
+        (self._job.out / SCORES).write_text(json.dumps({"before": before, "after": found}, indent=2) + "\n", "utf-8")
         first = next(iter(found))
         rows = [(name, before.get(name, {}).get("f1"), one["f1"]) for name, one in found.items()]
         known = before.get(first, {}).get("fields", {})

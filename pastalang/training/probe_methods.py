@@ -70,7 +70,7 @@ from pastalang.training.run_folder import (
     check_folder,
     fingerprint_of_weights,
     kept_lines,
-    prepare_folder,
+    own_folder,
     put_weights,
     write_options,
 )
@@ -132,18 +132,18 @@ def train_prompt_tokens(
     asked = _asked(job, plan)
     base = _loaded(job)
     identity = _identity(job, base, plan)
-    prepare_folder(job.out, overwrite=job.overwrite)
-    write_options(job.out, job.options or {}, identity)
-    drawn = _answered(job, base, plan, asked, identity, live)
-    rows = list(_rows(job, base, plan, asked, drawn))
-    length = max(job.length, *(len(row) for row in rows)) if rows else job.length
-    lines = lines_of(rows, length=length, distances=job.training.distances)
-    if not lines:
-        raise BadData("no answer of the model has two tokens that follow one another: there is nothing to predict")
-    hosts = sum(len(line.hosts) for line in lines)
-    report(f"{counted(len(rows), 'answer')} of the model, {hosts:,} places to predict from, {len(lines)} lines")
-    run = _Run(job, base, plan, lines, length, _texts(drawn), report, live)
-    return run.all(identity, is_stopped)
+    with own_folder(job.out, overwrite=job.overwrite):
+        write_options(job.out, job.options or {}, identity)
+        drawn = _answered(job, base, plan, asked, identity, live)
+        rows = list(_rows(job, base, plan, asked, drawn))
+        length = max(job.length, *(len(row) for row in rows)) if rows else job.length
+        lines = lines_of(rows, length=length, distances=job.training.distances)
+        if not lines:
+            raise BadData("no answer of the model has two tokens that follow one another: there is nothing to predict")
+        hosts = sum(len(line.hosts) for line in lines)
+        report(f"{counted(len(rows), 'answer')} of the model, {hosts:,} places to predict from, {len(lines)} lines")
+        run = _Run(job, base, plan, lines, length, _texts(drawn), report, live)
+        return run.all(identity, is_stopped)
 
 
 def _loaded(job: PromptJob) -> LoadedModel:
@@ -263,7 +263,7 @@ class _Run:
         probing = Probing(self._first_rows())
         steps, metrics = StepLines(self._report, self._live), Metrics(work, job.logs, about=job.options)
         found = Checkpoints(work, {**identity, **job.settings.identity}).latest()
-        metrics.begin_after(found.progress.step if found else 0)
+        metrics.begin_after(found.progress.step if found else None)
 
         def taken(step: Step) -> None:
             metrics.step(step)

@@ -32,6 +32,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from pastalang.locks import lock_file
 from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.runtime.models.training_note import FILE
 from pastalang.training.errors import BadData, CheckpointError, UnreadableData, UnwritableCheckpoint
@@ -40,6 +41,8 @@ from pastalang.version import __version__
 
 WORK: Final = "training"
 ROWS: Final = "rows"  # in WORK: recorded rows, whose names say what they depend on
+SCORES: Final = "scores.json"
+ADAPTER: Final = "adapter"  # the folder of a kept adapter
 _MARK: Final = "run.json"  # in WORK: the folder was made by a run
 
 
@@ -88,8 +91,9 @@ def prepare_folder(folder: Path, *, overwrite: bool) -> Stand:
     work = folder / WORK
     try:
         if overwrite:
-            for name in (FILE, *(kind.file for kind in Kind)):
+            for name in (FILE, SCORES, *(kind.file for kind in Kind)):
                 (folder / name).unlink(missing_ok=True)
+            shutil.rmtree(folder / ADAPTER, ignore_errors=True)
             _clear(work)
         work.mkdir(parents=True, exist_ok=True)
         (work / _MARK).write_text(json.dumps({"pastalang": __version__}) + "\n", encoding="utf-8")
@@ -97,6 +101,24 @@ def prepare_folder(folder: Path, *, overwrite: bool) -> Stand:
         reason = (problem.strerror or str(problem)).lower()
         raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
     return Stand.NOTHING if overwrite else stand
+
+
+@contextmanager
+def own_folder(folder: Path, *, overwrite: bool) -> Iterator[None]:
+    """`prepare_folder`, and no other process can do so until the end. Raises `BadData` if one has done so."""
+    check_folder(folder, overwrite=overwrite)
+    work = folder / WORK
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        mark = (work / _MARK).open("a", encoding="utf-8")
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
+    with mark:
+        if not lock_file(mark):
+            raise BadData(f"another process trains in {folder}")
+        prepare_folder(folder, overwrite=overwrite)
+        yield
 
 
 def write_options(folder: Path, options: Mapping[str, Any], identity: Mapping[str, str]) -> None:
@@ -108,7 +130,9 @@ def write_options(folder: Path, options: Mapping[str, Any], identity: Mapping[st
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, bool | int | float):
+    if isinstance(value, float):
+        return repr(value)  # JSON has no infinity
+    if isinstance(value, bool | int):
         return json.dumps(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
@@ -116,11 +140,11 @@ def _toml(value: Any) -> str:
 
 
 def _clear(work: Path) -> None:
-    """Forget all of a run but the rows that it has recorded."""
+    """Forget all of a run but the rows that it has recorded, and its mark, which may be locked."""
     for place in work.iterdir() if work.is_dir() else ():
         if place.is_dir() and place.name != ROWS:
             shutil.rmtree(place, ignore_errors=True)
-        elif not place.is_dir():
+        elif not place.is_dir() and place.name != _MARK:
             place.unlink(missing_ok=True)
 
 
@@ -463,14 +487,14 @@ class Metrics:
         self._names, self._about = logs, about or {}
         self._logs: list[Log] = []
 
-    def begin_after(self, step: int) -> None:
-        """Drop what an interrupted run wrote after the step that it goes on from."""
-        self._logs = [_log_of(name, self._folder, step, self._about) for name in self._names]
+    def begin_after(self, step: int | None) -> None:
+        """Drop what an interrupted run wrote after the step that it goes on from; None: it begins anew."""
+        self._logs = [_log_of(name, self._folder, step or 0, self._about) for name in self._names]
         kept = []
         with suppress(OSError):
             for line in self._path.read_text(encoding="utf-8").splitlines():
                 with suppress(ValueError, KeyError, TypeError):  # a line that was cut off
-                    if json.loads(line)["step"] <= step:
+                    if step is not None and json.loads(line)["step"] <= step:
                         kept.append(line + "\n")
         self._path.write_text("".join(kept), encoding="utf-8")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.batches import collate, loss_of
 from pastalang.training.errors import BadData
 from pastalang.training.hugging_face import Collator, dataset_of, rows_for_trainer
-from pastalang.training.run_folder import Metrics, Step, check_logs
+from pastalang.training.run_folder import Metrics, Step, check_logs, own_folder, write_options
 from pastalang.training.settings import LogName
 from tests.oracle.toy_models import Family, toy_model
 
@@ -97,8 +99,26 @@ def test_the_trainer_of_hugging_face_learns_our_rows(data: Path, tmp_path: Path)
 # ── logs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write_numbers(folder: Path, name: LogName) -> None:
-    metrics = Metrics(folder, [name], about={"learning-rate": 0.1})
+def test_no_two_runs_have_a_folder_and_a_new_one_has_nothing_of_the_one_before(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with own_folder(out, overwrite=False):
+        write_numbers(out / "training")
+        (out / "adapter").mkdir()
+        (out / "scores.json").touch()
+        with pytest.raises(BadData, match="another process trains in"), own_folder(out, overwrite=True):
+            pass
+        assert (out / "scores.json").exists()
+    Metrics(out / "training").begin_after(None)
+    assert (out / "training" / "metrics.jsonl").read_text() == ""
+    with own_folder(out, overwrite=True):
+        assert [place.name for place in out.iterdir()] == ["training"]
+    write_options(out, {"quality": math.inf, "learning-rate": 1e-5}, {})
+    read = tomllib.loads((out / "run.toml").read_text("utf-8"))
+    assert (read["quality"], read["learning-rate"]) == (math.inf, 1e-5)
+
+
+def write_numbers(folder: Path, *names: LogName) -> None:
+    metrics = Metrics(folder, names, about={"learning-rate": 0.1})
     metrics.begin_after(0)
     for number in (1, 2):
         metrics.step(Step(number, 2, 3.0 / number, 0.1, 1.0, 10, 0.5))
