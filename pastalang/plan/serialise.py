@@ -55,7 +55,11 @@ def to_json(plan: Plan) -> str:
 def from_json(text: str) -> Plan:
     try:
         check_nesting(text, MAX_PLAN_NESTING)
-        found = decode(json.loads(text, parse_constant=_refuse))
+        data = json.loads(text, parse_constant=_refuse)
+        _check_version(data)
+        found = decode(data)
+    except UnreadablePlan:
+        raise
     except RecursionError as error:
         raise UnreadablePlan("this is not a plan: brackets nest deeper than those of a plan") from error
     except InvalidOperation as error:
@@ -65,10 +69,15 @@ def from_json(text: str) -> Plan:
     if not isinstance(found, Plan):
         kind = f"a {type(found).__name__}" if is_dataclass(found) else "JSON of another kind"
         raise UnreadablePlan(f"this is {kind}, not a plan")
-    if found.version != VERSION:
-        raise UnreadablePlan(f"this is a plan of version {found.version}; version {VERSION} can be read")
     _check(found)
     return found
+
+
+def _check_version(data: Any) -> None:
+    """Before anything else: a plan of another version may have records that this one does not know."""
+    match data:
+        case {"$": "Plan", "version": int(version)} if version != VERSION:
+            raise UnreadablePlan(f"this is a plan of version {version}; version {VERSION} can be read")
 
 
 def encode(value: Any) -> Any:
