@@ -100,7 +100,7 @@ def encode(value: Any) -> Any:
 def decode(data: Any) -> Any:
     match data:
         case {"$": "Decimal", "is": str(value)}:
-            return Decimal(value)
+            return _finite(Decimal(value))
         case {"$": str(kind), "is": value}:
             return _word(kind, value)
         case {"$": str(kind), **rest}:
@@ -142,6 +142,12 @@ def _word(kind: str, value: Any) -> enum.Enum:
     if value not in known:
         raise ValueError(f"a {kind} is one of {', '.join(map(str, known))}")
     return words(value)
+
+
+def _finite(number: Decimal) -> Decimal:
+    if not number.is_finite():
+        raise InvalidOperation
+    return number
 
 
 def _refuse(constant: str) -> Any:

@@ -59,6 +59,7 @@ def test_the_same_program_gives_the_same_bytes() -> None:
         ('{"$": "Text", "text": "x", "fed": "y"}', "a Text has no `fed`"),
         ('{"inputs": []}', "an object does not say what it is: its key `\\$` is missing"),
         ('{"$": "Decimal", "is": "many"}', "one of its decimals is not a number"),
+        ('{"$": "Decimal", "is": "NaN"}', "one of its decimals is not a number"),
         ('{"$": "Plan"}', "the `[a-z_]+` of a Plan is missing"),
         ("[" * 100_000, r"not a plan: brackets nest more than 400 deep \(at character 401\)"),
     ],
