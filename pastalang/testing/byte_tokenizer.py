@@ -6,7 +6,8 @@ guides and the chat template treat it as any other tokenizer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
@@ -25,7 +26,7 @@ def byte_tokenizer(*, words: Sequence[str] = (), control: Sequence[str] = (), ch
     """
     spelling = byte_spelling()
     vocabulary = {spelling[byte]: byte for byte in range(256)}
-    merges = list(dict.fromkeys(merge for word in words for merge in _merges(word, spelling)))
+    merges = _merges([[spelling[byte] for byte in word.encode()] for word in words])
     for left, right in merges:
         vocabulary.setdefault(left + right, len(vocabulary))
     backend = Tokenizer(BPE(vocab=vocabulary, merges=merges))
@@ -45,7 +46,17 @@ def byte_spelling() -> tuple[str, ...]:
     return tuple(chr(byte) if byte in printable else chr(next(substitutes)) for byte in range(256))
 
 
-def _merges(word: str, spelling: Sequence[str]) -> Iterator[tuple[str, str]]:
-    letters = [spelling[byte] for byte in word.encode()]
-    for length in range(1, len(letters)):
-        yield "".join(letters[:length]), letters[length]
+def _merges(words: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Each beginning of a word is merged as before, and what is left of it gets new merges.
+
+    These come later than all others, so they are never taken before those that have made the earlier words.
+    """
+    ranks: dict[tuple[str, str], int] = {}
+    for parts in (list(word[:length]) for word in words for length in range(2, len(word) + 1)):
+        while len(parts) > 1:
+            pairs = list(pairwise(parts))
+            pair = min(pairs, key=lambda pair: ranks.get(pair, len(ranks)))
+            ranks.setdefault(pair, len(ranks))
+            at = pairs.index(pair)
+            parts[at : at + 2] = ["".join(pair)]
+    return list(ranks)

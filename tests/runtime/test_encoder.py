@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pastalang
 from pastalang import Engine
@@ -42,6 +44,14 @@ def test_no_hostile_document_reaches_a_model_as_control() -> None:
     control = [fed.token for fed in model.fed if fed.token in engine.encoder.added]
     names = engine.encoder.tokenizer.convert_ids_to_tokens(control)
     assert names == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
+
+
+@given(st.lists(st.text("ab", min_size=2, max_size=6), max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_each_word_of_a_byte_tokenizer_is_one_token_and_so_is_each_beginning_of_it(words: list[str]) -> None:
+    tokenizer = byte_tokenizer(words=words)
+    beginnings = {word[:length] for word in words for length in range(1, len(word) + 1)}
+    assert all(len(tokenizer.encode(text)) == 1 for text in beginnings)
 
 
 def test_late_texts_are_remembered_as_early_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
