@@ -69,6 +69,7 @@ _USAGE = "pass either the two files RIGHT and GIVEN, or --program and --data (an
 class EvaluateSettings:
     """The arguments and options of `pasta evaluate`."""
 
+    context: typer.Context
     right: Annotated[
         Path | None,
         typer.Argument(

@@ -105,6 +105,12 @@ GuessAhead: TypeAlias = Annotated[
 ]
 
 
+def is_typed(context: typer.Context, option: str) -> bool:
+    """Whether an option stands on the command line, not in a file of options."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def refuse_both(why: str, *given: object) -> None:
     """Raises `Refused` if both options are given."""
     if all(one is not None and one is not False for one in given):

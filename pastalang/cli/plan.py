@@ -32,6 +32,7 @@ Format: TypeAlias = Literal["text", "json", "svg"]
 class PlanSettings:
     """The arguments and options of `pasta plan`."""
 
+    context: typer.Context
     file: Annotated[
         Path | None, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")
     ] = None

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 class RunSettings:
     """The arguments and options of `pasta run`."""
 
+    context: typer.Context
     file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")]
     model: ModelName = None
     api_key: ApiKey = None

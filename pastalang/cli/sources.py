@@ -13,7 +13,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import typer
+
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
+from pastalang.cli.options import is_typed
 from pastalang.cli.output import reason_of
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
@@ -139,7 +142,10 @@ def read_plan(
     if _is_saved(file):
         if max_tokens is not None:
             raise Refused("--max-tokens is for programs: a saved plan has its limits", EXIT_USAGE)
-        return _read_saved(file.reading.source)
+        saved = _read_saved(file.reading.source)
+        if template not in (None, saved.template):
+            raise Refused(f"{path} is a saved plan, of the template {saved.template!r}", EXIT_USAGE)
+        return saved
     program = _checked(file)
     return build(program, choose_template(program, template), mode, max_tokens, overrun, placement)
 
@@ -147,6 +153,8 @@ def read_plan(
 class PlanningSettings(Protocol):
     """The settings of a command that plans a program."""
 
+    @property
+    def context(self) -> typer.Context: ...
     @property
     def template(self) -> str | None: ...
     @property
@@ -160,11 +168,16 @@ class PlanningSettings(Protocol):
 
 
 def plan_of(path: Path, settings: PlanningSettings) -> Plan:
-    """`read_plan` with the settings of a command."""
-    return read_plan(
+    """`read_plan` with the settings of a command. Raises `Refused` if they ask for another plan than the saved one."""
+    plan = read_plan(
         path, template=settings.template, mode=settings.mode, max_tokens=settings.max_tokens, overrun=settings.overrun,
         placement=settings.placement or Placement.GAPS,
     )  # fmt: skip
+    found = {"mode": plan.mode, "overrun": plan.branches[0].overrun, "placement": plan.placement}
+    for option, has in found.items():
+        if is_typed(settings.context, option) and getattr(settings, option) is not has:
+            raise Refused(f"--{option} is for programs: this saved plan has the {option} {has.value}", EXIT_USAGE)
+    return plan
 
 
 def _is_saved(file: ProgramFile) -> bool:

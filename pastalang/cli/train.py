@@ -17,7 +17,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.models import refuse_device, refuse_missing
-from pastalang.cli.options import ColumnMap, Device, OverrunPolicy, TemplateName, columns_of, refuse_both
+from pastalang.cli.options import ColumnMap, Device, OverrunPolicy, TemplateName, columns_of, is_typed, refuse_both
 from pastalang.cli.output import echo, echo_error
 from pastalang.cli.process import command, ctrl_c_asked, screen
 from pastalang.cli.sources import (
@@ -141,12 +141,6 @@ def refuse_options_of_others(context: typer.Context, method: MethodName) -> None
             *names, last = (one.value for one in methods)
             known = f"{', '.join(names)} and {last}" if names else last
             raise Refused(f"--{option.replace('_', '-')} is for {known}, not for {method.value}", EXIT_USAGE)
-
-
-def is_typed(context: typer.Context, option: str) -> bool:
-    """Whether an option stands on the command line, not in a file of options."""
-    source = context.get_parameter_source(option)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:

@@ -188,11 +188,15 @@ def test_a_program_that_cannot_be_planned_is_explained(small: Path, monkeypatch:
     assert refusal([small]) == (1, said)
 
 
-def test_a_saved_plan_is_shown_like_its_program(small: Path, tmp_path: Path) -> None:
-    saved = tmp_path / "small.json"
+@pytest.mark.parametrize("words", ["mode strict lockstep", "overrun continue cap", "placement gaps dense"])
+def test_a_saved_plan_is_shown_like_its_program(small: Path, tmp_path: Path, words: str) -> None:
+    saved, (option, has, other) = tmp_path / "small.json", words.split()
     assert plan(small, "--format", "json", "-o", saved).exit_code == 0
-    assert plan(saved).stdout == plan(small).stdout
+    assert plan(saved, f"--{option}", has, "--template", "small").stdout == plan(small).stdout
     assert plan(saved, "--format", "json").stdout == saved.read_text(encoding="utf-8")
+    said = f"--{option} is for programs: this saved plan has the {option} {has}\n"
+    assert refusal([saved, f"--{option}", other]) == (2, said)
+    assert refusal([saved, "--template", "big"]) == (2, f"{saved} is a saved plan, of the template 'small'\n")
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"kind": "Plan"}', "[1]", '{"kind": "Span", "start": 1, "end": 2}'])
