@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,11 +22,15 @@ HINTS: Final[Mapping[str, str]] = {  # what to do with files of documents or row
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read. `was_opened` is False if there is no such file, or it could not be opened."""
+    """What was read. `was_opened` is False if there is no such file, or it could not be opened.
+
+    `line_end` is how lines end in the file; in the source all end with `\\n`.
+    """
 
     source: Source
     diagnostics: tuple[Diagnostic, ...] = ()
     was_opened: bool = True
+    line_end: str = "\n"
 
     @property
     def is_usable(self) -> bool:
@@ -66,14 +70,14 @@ def read_text(name: str, text: str) -> Reading:
         return _too_large(name)
     if text.startswith(BYTE_ORDER_MARK):
         reading = read_text(name, text[1:])
-        return Reading(reading.source, (_byte_order_mark(reading.source), *reading.diagnostics))
-    if "\r\n" in text:
-        text = text.replace("\r\n", "\n")
+        return replace(reading, diagnostics=(_byte_order_mark(reading.source), *reading.diagnostics))
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    text = text.replace("\r\n", "\n")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as problem:
         return _lone_surrogate(name, text, problem.start)
-    return Reading(Source(name, text))
+    return Reading(Source(name, text), line_end=line_end)
 
 
 def shown_name(name: str) -> str:

@@ -31,10 +31,13 @@ def echo(text: str, *, end: str = "\n") -> None:
 
 
 def echo_document(text: str, *, end: str = "\n") -> None:
-    """Write a program, JSON or an answer. Other programs read these, so they are UTF-8 except on a terminal."""
+    """Write a program, JSON or an answer.
+
+    Other programs read these, so except on a terminal they are UTF-8 and keep their line ends.
+    """
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None and not sys.stdout.isatty():
-        reconfigure(encoding=_ENCODING, errors="backslashreplace")
+        reconfigure(encoding=_ENCODING, errors="backslashreplace", newline="")
     echo(text, end=end)
 
 

@@ -129,9 +129,6 @@ def _print(found: list[Diagnostic], files: int, format: Format) -> None:
             echo(render_github(found), end="")
 
 
-CRLF = b"\r\n"
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One program and its canonical text, which is None if the program has errors."""
@@ -139,6 +136,11 @@ class Outcome:
     program: ProgramFile
     text: str | None
     diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def written(self) -> str:
+        """The text with the line ends of the program."""
+        return (self.text or "").replace("\n", self.program.reading.line_end)
 
     @property
     def is_changed(self) -> bool:
@@ -213,26 +215,23 @@ def _write(outcome: Outcome) -> None:
     if outcome.text is None:
         return
     if outcome.program.path is None:
-        echo_document(outcome.text, end="")
+        echo_document(outcome.written, end="")
         return
     if not outcome.is_changed:
         return
     try:
-        _replace(outcome.program.path.resolve(), outcome.text)
+        _replace(outcome.program.path.resolve(), outcome.written)
     except OSError as problem:
         raise unwritable(outcome.program.path, problem) from problem
     _report_if_changed(outcome, "reformatted")
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace the file in one step, so that no reader sees half of it. Line ends stay as they were."""
-    data = text.encode("utf-8")
-    if CRLF in path.read_bytes():
-        data = data.replace(b"\n", CRLF)
+    """Replace the file in one step, so that no reader sees half of it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            stream.write(text.encode("utf-8"))
         Path(temporary).chmod(path.stat().st_mode)
         Path(temporary).replace(path)
     except OSError:

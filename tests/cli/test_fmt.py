@@ -94,9 +94,11 @@ def test_one_broken_program_does_not_keep_the_others_from_being_formatted(ugly: 
 
 
 def test_line_ends_of_windows_stay(ugly: Path) -> None:
-    ugly.write_bytes(UGLY.replace("\n", "\r\n").encode())
+    before, after = (text.replace("\n", "\r\n").encode() for text in (UGLY, PRETTY))
+    ugly.write_bytes(before)
+    assert pasta("fmt", "-", input=before).stdout_bytes == after
     assert run(str(ugly))[0] == 0
-    assert ugly.read_bytes() == PRETTY.replace("\n", "\r\n").encode()
+    assert ugly.read_bytes() == after
 
 
 def test_a_byte_order_mark_is_removed(ugly: Path) -> None:
