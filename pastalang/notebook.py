@@ -13,6 +13,7 @@ import re
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import closing
 from html import escape
 from importlib import import_module
@@ -33,6 +34,7 @@ from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone,
 from pastalang.runtime.result import Result
 
 _INPUT: Final = re.compile(r"([^\W\d]\w*)=(?!=)(.*)", re.DOTALL)
+_QUOTED: Final = re.compile(r"""((?:--[\w-]+=)?)(["'])(.*)\2""", re.DOTALL)
 _REFRESH: Final = 0.1  # seconds
 _TAIL: Final = 200  # characters of a value that grows
 
@@ -68,6 +70,7 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
     TEMPLATE is needed if the program has several. An input that is not on the line is the variable of its name; without
     such a variable it has its default. An EXPRESSION is Python, as in `title=rows[0]["title"]`. `--model` is a name, a
     folder or an address, or a variable that holds an engine. The result is bound to `result`, or what `--to` names.
+    A name with spaces is in quotes, as in `--model "my model"`.
     """
     has_colours = str(shell.colors).lower() != "nocolor" and not os.environ.get("NO_COLOR")
     try:
@@ -138,7 +141,10 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def split_line(line: str) -> tuple[list[str], dict[str, str]]:
-    """The words of a line, and the expressions of its inputs. An expression ends at the first space where it can."""
+    """The words of a line, and the expressions of its inputs.
+
+    An expression ends at the first space where it can, and a word in quotes at the first quote before a space.
+    """
     parts = re.split(r"(\s+)", line.strip())
     words: list[str] = []
     expressions: dict[str, str] = {}
@@ -146,10 +152,13 @@ def split_line(line: str) -> tuple[list[str], dict[str, str]]:
     while at < len(parts):
         match = _INPUT.fullmatch(parts[at])
         if match is None:
-            words += [parts[at]] if parts[at] else []
-            at += 2
+            behind = _end_of(parts, at, lambda text: _QUOTED.fullmatch(text) is not None) or at + 1
+            word = "".join(parts[at:behind])
+            quoted = _QUOTED.fullmatch(word)
+            words += [quoted[1] + quoted[3] if quoted else word] if word else []
+            at = behind + 1
             continue
-        end = next((end for end in range(at + 1, len(parts) + 1, 2) if _is_whole("".join(parts[at:end]))), None)
+        end = _end_of(parts, at, _is_whole)
         if end is None:
             raise PastaError(f"%%pasta: what follows `{match[1]}=` is not an expression of Python")
         if match[1] in expressions:
@@ -157,6 +166,10 @@ def split_line(line: str) -> tuple[list[str], dict[str, str]]:
         expressions[match[1]] = "".join(parts[at:end]).partition("=")[2]
         at = end + 1
     return words, expressions
+
+
+def _end_of(parts: list[str], at: int, is_whole: Callable[[str], bool]) -> int | None:
+    return next((end for end in range(at + 1, len(parts) + 1, 2) if is_whole("".join(parts[at:end]))), None)
 
 
 def _is_whole(given: str) -> bool:

@@ -121,6 +121,7 @@ def test_warnings_are_shown_and_the_cell_is_run(shell: InteractiveShell) -> None
         ("--seed x", "argument --seed: invalid int value: 'x'"),
         ("--to 3", "--to takes the name of a variable, not 3"),
         ("--model ./nowhere", "nowhere"),
+        ('--model="./no where" --seed 1', "./no where"),
     ],
 )
 def test_a_mistake_in_the_first_line_is_a_message(shell: InteractiveShell, line: str, said: str) -> None:
