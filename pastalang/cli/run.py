@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import sys
 import warnings
@@ -43,6 +44,7 @@ from pastalang.cli.process import command
 from pastalang.cli.sources import LINES, files_of, plan_of, read_all_inputs, read_inputs, refuse_second
 from pastalang.failures import TruncationWarning
 from pastalang.plan.branches import Mode, Overrun, Placement
+from pastalang.plan.draw.text_metrics import cut_columns
 from pastalang.plan.plan import Plan
 from pastalang.program.types import OnTruncated
 from pastalang.runtime.call import RunOptions
@@ -302,10 +304,10 @@ class LiveFields:
 
     def _redraw(self) -> None:
         self._erase()
-        size = shutil.get_terminal_size()
+        size = _size_of(self._stream)
         growing = list(self._growing.items())[: max(size.lines - 2, 1)]
         for (field, items), text in growing:
-            self._line(_field_line(field, items, text)[: size.columns - 1])
+            self._line(cut_columns(_field_line(field, items, text), size.columns - 1))
         self._shown = len(growing)
 
     def _erase(self) -> None:
@@ -316,6 +318,15 @@ class LiveFields:
     def _line(self, text: str) -> None:
         self._stream.write(text + "\n")
         self._stream.flush()
+
+
+def _size_of(stream: TextIO) -> os.terminal_size:
+    """That of the terminal of the stream, and of a terminal in general if it does not say."""
+    try:
+        size = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        size = os.terminal_size((0, 0))
+    return size if all(size) else shutil.get_terminal_size()
 
 
 def _field_line(field: str, items: tuple[int, ...], text: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 
 from pastalang import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.cli.run import LiveFields
+from pastalang.plan.draw.text_metrics import cells_of
 from tests.command import Terminal
 
 AGAIN: tuple[Event, ...] = (
@@ -38,6 +40,15 @@ def test_on_a_terminal_the_text_of_the_old_attempt_disappears() -> None:
     last_drawn = growing.rsplit("\x1b[J", 1)[1]
     assert "So" not in last_drawn and last_drawn.splitlines()[0].startswith("brand: decoded again")
     assert last_drawn.splitlines()[1:] == ["note: "]
+
+
+@pytest.mark.parametrize("text", ["word " * 14, "東京都千代田区丸の内一丁目" * 2])
+def test_a_growing_text_keeps_to_a_line_of_its_terminal(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(stream, "fileno", lambda: 7)
+    monkeypatch.setattr(os, "get_terminal_size", lambda it=1: os.terminal_size((40 if it == 7 else 80, 24)))
+    drawn = shown(stream, FieldStarted("title", ()), TextDelta("title", (), text)).rsplit("\x1b[J", 1)[1][:-1]
+    assert 38 <= cells_of(drawn) < 40 and drawn.startswith(f"title: {text[:9]}")
 
 
 @pytest.mark.parametrize("event", AGAIN)

@@ -34,16 +34,21 @@ def cells_of(text: str) -> int:
 
 
 def fit_columns(text: str, columns: int) -> str:
-    """As much of the text as fits into so many columns of a terminal."""
+    """As much of the text as fits into so many columns of a terminal, with `…` where something was left out."""
     if len(text) <= columns and cells_of(text) <= columns:
         return text
-    left, kept = columns - 1, 0
+    return cut_columns(text, columns - 1).rstrip() + "…"
+
+
+def cut_columns(text: str, columns: int) -> str:
+    """As much of the text as fits into so many columns of a terminal."""
+    left, kept = columns, 0
     for character in text:
         left -= _cells(character)
         if left < 0:
             break
         kept += 1
-    return text[:kept].rstrip() + "…"
+    return text[:kept]
 
 
 def printable(text: str) -> str:
