@@ -250,18 +250,18 @@ class Fingerprint:
 
 
 def fingerprint(plan: Plan) -> Fingerprint:
-    record = _without_places(encode(plan))
+    record = without_places(encode(plan))
     types = {name: record.get(name) for name in ("inputs", "output", "types")}
     policy = {name: record.get(name) for name in ("version", "mode", "auto", "branches")}
     return Fingerprint(_name(plan.source_text), _name(types), _name(policy))
 
 
-def _without_places(data: Any) -> Any:
-    """The plan without the spans of its source."""
+def without_places(data: Any) -> Any:
+    """Encoded parts of a plan without the spans of its source."""
     if isinstance(data, list):
-        return [_without_places(item) for item in data]
+        return [without_places(item) for item in data]
     if isinstance(data, dict):
-        return {key: _without_places(value) for key, value in data.items() if key != "span"}
+        return {key: without_places(value) for key, value in data.items() if key != "span"}
     return data
 
 

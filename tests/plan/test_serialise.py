@@ -42,10 +42,6 @@ def test_a_plan_survives_being_written_and_read(plan: Plan) -> None:
     assert from_json(to_json(plan)) == plan
 
 
-def test_the_same_program_gives_the_same_bytes() -> None:
-    assert to_json(sample()) == to_json(sample())
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -106,10 +102,6 @@ def test_where_something_stands_is_no_part_of_the_policy() -> None:
     assert differences(plan, moved) == ()
 
 
-def test_equal_plans_have_no_differences() -> None:
-    assert differences(sample(), sample()) == ()
-
-
 def test_a_limit_that_changed_is_said_with_what_it_costs() -> None:
     assert differences(sample(), sample(limit=40)) == (
         "a: its reserve is 40 instead of 8",
@@ -132,6 +124,32 @@ def test_a_field_that_waits_for_another_one_says_so() -> None:
     assert "c: waits for b instead of a" in differences(old, new)
 
 
+TRIP = (
+    'template trip(a: [text], b: [text], c: boolean = true)\nuser """Go.{if c} On.{end}"""\nassistant text """\n'
+    "{fork p in a ~20}\n{p}: {s: string(max=5)}\n{end}\n{sync}\nThen {x: string(max=5)} and {y: string(max=5)}.\n"
+    '"""\n'
+)
+DESCRIBED = 'template t()\nassistant json {k as n: integer(1..3) = 3 "one"}'
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new", "said"),
+    [
+        (TRIP, "trip(", "travel(", "the template is travel instead of trip"),
+        (TRIP, "= true", "= false", "input 'c' has another default"),
+        (TRIP, "user", "system", "main: writes messages of system, assistant instead of user, assistant"),
+        (TRIP, "{if c}", "{if not c}", "main: writes other text"),
+        (TRIP, "p in a", "p in b", "main: p[] goes over b instead of a"),
+        (TRIP, "{x: string(max=5)} and {y", "{y: string(max=5)} and {x", "main: writes its parts in another order"),
+        (DESCRIBED, "one", "two", "'k' has another description"),
+        (DESCRIBED, "as n", "as m", "something else differs: output.fields[0].name"),
+    ],
+)
+def test_plans_that_differ_in_anything_differ_in_words(source: str, old: str, new: str, said: str) -> None:
+    programs = compile(source), compile(source.replace(old, new))
+    assert differences(*(build_plan(program.only_template, program) for program in programs)) == (said,)
+
+
 SMALL = """
 template t(each title: text)
 user \"\"\"{title}\"\"\"
@@ -148,12 +166,15 @@ def places(data: Any) -> Iterator[tuple[Any, Any]]:
 @pytest.mark.parametrize("other", [-5, "x", None, 10**15, [], True, {"$": "Text", "text": "a"}], ids=repr)
 def test_a_plan_with_another_value_somewhere_is_read_or_refused_in_words(other: Any) -> None:
     program = compile(SMALL)
-    data = json.loads(to_json(build_plan(program.only_template, program)))
+    plan = build_plan(program.only_template, program)
+    data = json.loads(to_json(plan))
     refused = 0
     for holder, key in list(places(data))[::9]:
         kept, holder[key] = holder[key], other
         try:
-            from_json(json.dumps(data))
+            read = from_json(json.dumps(data))
+            if key not in ("source_name", "source_text", "start", "end"):
+                assert bool(differences(plan, read)) == (read != plan), (holder, key)
         except UnreadablePlan:
             refused += 1
         holder[key] = kept
