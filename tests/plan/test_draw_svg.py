@@ -96,10 +96,13 @@ def test_no_name_can_break_out_of_its_text(name: str) -> None:
     assert len(drawn) < 60_000
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
+def test_the_page_needs_nothing_from_elsewhere_and_changes_nothing_there() -> None:
     drawn = draw_svg(samples.product())
     assert re.findall(r"(?:href|src|url|@import|@font-face|<script)", drawn) == []
     assert re.findall(r"https?://[^\"]*", drawn) == ["http://www.w3.org/2000/svg"]
+    [style] = elements(drawn, "style")
+    selectors = ", ".join(re.findall(r"\s*(.+?) \{.+?\}", style.text or "")).split(", ")
+    assert len(selectors) > 30 and all(one.startswith(".pasta-plan ") for one in selectors)
 
 
 def test_an_empty_answer_is_drawn_too() -> None:

@@ -6,6 +6,7 @@ joins go up and down. Down, every lane has a row, and one more for each further 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
@@ -40,7 +41,7 @@ LONGEST_TIP = 400
 
 SIZES = {"title": 28.0, "subtitle": 14.0, "figure": 24.0, "caption": 12.0, "section": 14.0, "name": 13.0, "tick": 11.0}
 SIZES |= {"value": 11.5, "words": 11.5, "times": 11.5}
-STYLESHEET = f"""
+_RULES = f"""
 text {{ font-family: Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif; }}
 {" ".join(f".{kind} {{ font-size: {size:g}px; }}" for kind, size in SIZES.items())}
 text {{ fill: #1f2937; }}
@@ -66,6 +67,8 @@ text {{ fill: #1f2937; }}
 .choice {{ fill: #ede9fe; stroke: #7c3aed; }}
 .group {{ fill: #0891b2; }}
 """.strip()
+SCOPE = "pasta-plan"  # a page that holds the drawing has texts and classes of its own
+STYLESHEET = re.sub(r"[^\s,{}][^,{}]*(?=[^{}]*\{)", rf".{SCOPE} \g<0>", _RULES)
 
 
 def draw_svg(plan: PlanData, *, lengths: Lengths = ANY) -> str:
@@ -78,7 +81,7 @@ def draw_svg(plan: PlanData, *, lengths: Lengths = ANY) -> str:
     width, height = f"{WIDTH:g}", f"{bottom + 22:g}"
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     opening = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{SCOPE}" {size} role="img">',
         f"<title>The plan of {_safe(plan.template)}</title>",
         f"<style>{STYLESHEET}</style>",
         _rectangle("page", 0, 0, WIDTH, bottom + 22),
