@@ -4,7 +4,7 @@ Draw cases with these strategies:
 
 programs()        random checked programs of one template
 plans(sources)    plans of your programs, or of random ones, in every mode and overrun policy
-runs(plan)        outcomes that the plan allows: every length, choice and number of items
+runs(plan)        outcomes that the plan allows: every choice, and short lists and values (`max_items`, `max_draws`)
 schedules(plan)   which branches pause in which forward pass, and how many take part in one
 
 Then check them. Each check fails with a sentence about what does not hold:

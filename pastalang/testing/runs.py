@@ -1,6 +1,6 @@
 """Strategies for runs and schedules, and the execution of a plan under a schedule.
 
-A run is one outcome that the plan allows: every length, choice and number of items. A schedule says which branches
+A run is one outcome that the plan allows: the choices, lengths and numbers of items. A schedule says which branches
 pause in which forward pass, and how many may take part in one.
 """
 
