@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +29,11 @@ _SYMBOLS: Final = {
     Kind.TEMPLATE: lsp.SymbolKind.Function,
     Kind.FIELD: lsp.SymbolKind.Field,
     Kind.LOCAL: lsp.SymbolKind.Variable,
+}
+_CODECS: Final[Mapping[str, str]] = {
+    lsp.PositionEncodingKind.Utf8: "utf-8",
+    lsp.PositionEncodingKind.Utf16: "utf-16-le",
+    lsp.PositionEncodingKind.Utf32: "utf-32-le",
 }
 _MOST_FILES: Final = 200  # next to a file, in which a name is changed too
 
@@ -52,25 +59,25 @@ def make_server() -> LanguageServer:
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hover(given: lsp.HoverParams) -> lsp.Hover | None:
-        document = documents.of(given.text_document.uri)
-        found = document.hover(offset_of(document.source, given.position))
+        document, offset = documents.at(given.text_document.uri, given.position)
+        found = document.hover(offset)
         if found is None:
             return None
-        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, found[1]), range_of(document.source, found[0]))
+        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, found[1]), documents.range(document, found[0]))
 
     @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[" ", ":", "{", "(", "|"]))
     def completion(given: lsp.CompletionParams) -> list[lsp.CompletionItem]:
-        document = documents.of(given.text_document.uri)
-        return [_item(one) for one in document.completion(offset_of(document.source, given.position))]
+        document, offset = documents.at(given.text_document.uri, given.position)
+        return [_item(one) for one in document.completion(offset)]
 
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     def definition(given: lsp.DefinitionParams) -> lsp.Location | None:
-        document = documents.of(given.text_document.uri)
-        here = document.name_at(offset_of(document.source, given.position))
+        document, offset = documents.at(given.text_document.uri, given.position)
+        here = document.name_at(offset)
         found = None if here is None else document.definition(here)
         if found is None:
             return None
-        return lsp.Location(_uri(found[0], given.text_document.uri), range_of(found[0].source, found[1].span))
+        return lsp.Location(_uri(found[0], given.text_document.uri), documents.range(found[0], found[1].span))
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME)
     def rename(given: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
@@ -79,24 +86,24 @@ def make_server() -> LanguageServer:
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def symbols(given: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
         document = documents.of(given.text_document.uri)
-        return [_symbol(document.source, one) for one in document.symbols()]
+        return [_symbol(document.source, one, documents.places) for one in document.symbols()]
 
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatting(given: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
         document = documents.of(given.text_document.uri)
         found = document.edit()
-        return None if found is None else [lsp.TextEdit(range_of(document.source, found[0]), found[1])]
+        return None if found is None else [lsp.TextEdit(documents.range(document, found[0]), found[1])]
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION)
     def actions(given: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         document, uri = documents.of(given.text_document.uri), given.text_document.uri
-        first = offset_of(document.source, given.range.start)
-        last = offset_of(document.source, given.range.end)
+        first = documents.places.offset(document.source, given.range.start)
+        last = documents.places.offset(document.source, given.range.end)
         return [
             lsp.CodeAction(
                 fix.title, kind=lsp.CodeActionKind.QuickFix, is_preferred=True,
-                diagnostics=[_diagnostic(fix.diagnostic, uri)],
-                edit=lsp.WorkspaceEdit({uri: [lsp.TextEdit(range_of(document.source, fix.span), fix.text)]}),
+                diagnostics=[_diagnostic(fix.diagnostic, uri, documents.places)],
+                edit=lsp.WorkspaceEdit({uri: [lsp.TextEdit(documents.range(document, fix.span), fix.text)]}),
             )
             for fix in document.fixes()
             if fix.span.start <= last and first <= fix.span.end
@@ -105,7 +112,7 @@ def make_server() -> LanguageServer:
     @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)
     async def lenses(given: lsp.CodeLensParams) -> list[lsp.CodeLens]:
         document, found = await documents.lenses(given.text_document.uri)
-        return [lsp.CodeLens(range_of(document.source, span), lsp.Command(text, "")) for span, text in found]
+        return [lsp.CodeLens(documents.range(document, span), lsp.Command(text, "")) for span, text in found]
 
     return server
 
@@ -119,6 +126,10 @@ class Documents:
         self._forecasts = Forecasts()
         self._shown: dict[str, dict[str, str]] = {}  # the forecasts that an editor shows, by template
 
+    @property
+    def places(self) -> Places:
+        return Places(_CODECS[self._server.workspace.position_encoding or lsp.PositionEncodingKind.Utf16])
+
     def of(self, uri: str) -> Document:
         if uri not in self._known:
             path = to_fs_path(uri)
@@ -127,6 +138,13 @@ class Documents:
                 text, path=None if path is None else Path(path), read=self._opened, forecasts=self._forecasts
             )  # fmt: skip
         return self._known[uri]
+
+    def at(self, uri: str, position: lsp.Position) -> tuple[Document, int]:
+        document = self.of(uri)
+        return document, self.places.offset(document.source, position)
+
+    def range(self, document: Document, span: Span) -> lsp.Range:
+        return self.places.range(document.source, span)
 
     def forget(self) -> None:
         """A file has changed, and those that import it are other programs now."""
@@ -138,7 +156,7 @@ class Documents:
         self._forecasts.show(uri, ())
 
     def publish(self, uri: str) -> None:
-        found = [_diagnostic(one, uri) for one in self.of(uri).diagnostics]
+        found = [_diagnostic(one, uri, self.places) for one in self.of(uri).diagnostics]
         self._server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
 
     async def lenses(self, uri: str) -> tuple[Document, list[tuple[Span, str]]]:
@@ -172,8 +190,8 @@ class Documents:
 
     def rename(self, given: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
         uri = given.text_document.uri
-        document = self.of(uri)
-        here = document.name_at(offset_of(document.source, given.position))
+        document, offset = self.at(uri, given.position)
+        here = document.name_at(offset)
         if here is None or here.kind is Kind.BUILT_IN or not given.new_name.isidentifier():
             return None
         home, name = document.definition(here) or (document, here)
@@ -183,7 +201,7 @@ class Documents:
             is_same = file.path == home.path or (home.path is not None and file.imports(home.path, name.text))
             where = _uri(file, uri)
             if is_same and where not in changes:
-                changes[where] = [lsp.TextEdit(range_of(file.source, span), given.new_name) for span in file.uses(name)]
+                changes[where] = [lsp.TextEdit(self.range(file, span), given.new_name) for span in file.uses(name)]
         return lsp.WorkspaceEdit(changes)
 
     def _near(self, document: Document) -> list[Document]:
@@ -203,23 +221,30 @@ class Documents:
 # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def offset_of(source: Source, position: lsp.Position) -> int:
-    """Editors count UTF-16 units in a line, from 0. A place behind the end of a line is at its end."""
-    if position.line >= len(source.line_starts):
-        return len(source.text)
-    line = source.line(position.line + 1)
-    units = line.encode("utf-16-le", "surrogatepass")[: 2 * position.character]
-    return source.line_starts[position.line] + len(units.decode("utf-16-le", "ignore"))
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Places as an editor counts them: lines from 0, and in a line the units of the encoding that was agreed on."""
 
+    codec: str
 
-def range_of(source: Source, span: Span) -> lsp.Range:
-    return lsp.Range(_position(source, span.start), _position(source, span.end))
+    def offset(self, source: Source, position: lsp.Position) -> int:
+        """A place behind the end of a line is at its end."""
+        if position.line >= len(source.line_starts):
+            return len(source.text)
+        line = source.line(position.line + 1)
+        units = line.encode(self.codec, "surrogatepass")[: self._bytes("\n") * position.character]
+        return source.line_starts[position.line] + len(units.decode(self.codec, "ignore"))
 
+    def range(self, source: Source, span: Span) -> lsp.Range:
+        return lsp.Range(self._position(source, span.start), self._position(source, span.end))
 
-def _position(source: Source, offset: int) -> lsp.Position:
-    place = source.place(min(offset, len(source.text)))
-    before = source.line(place.line)[: place.column - 1]
-    return lsp.Position(place.line - 1, len(before.encode("utf-16-le", "surrogatepass")) // 2)
+    def _position(self, source: Source, offset: int) -> lsp.Position:
+        place = source.place(min(offset, len(source.text)))
+        before = source.line(place.line)[: place.column - 1]
+        return lsp.Position(place.line - 1, self._bytes(before) // self._bytes("\n"))
+
+    def _bytes(self, text: str) -> int:
+        return len(text.encode(self.codec, "surrogatepass"))
 
 
 def _uri(document: Document, usual: str) -> str:
@@ -232,19 +257,19 @@ def _uri(document: Document, usual: str) -> str:
 # ── what the protocol calls things ───────────────────────────────────────────────────────────────────────────
 
 
-def _diagnostic(one: Diagnostic, uri: str) -> lsp.Diagnostic:
+def _diagnostic(one: Diagnostic, uri: str, places: Places) -> lsp.Diagnostic:
     advice = "".join(f"\nhelp: {help}" for help in one.help)
     message = f"{one.headline}: {one.message}" if one.message else one.headline
     related = [
         lsp.DiagnosticRelatedInformation(
-            lsp.Location(uri, range_of(label.source or one.source, label.span)), label.message
+            lsp.Location(uri, places.range(label.source or one.source, label.span)), label.message
         )
         for label in one.related
         if label.source is None or label.source.name == one.source.name
     ]
     severity = lsp.DiagnosticSeverity.Error if one.is_error else lsp.DiagnosticSeverity.Warning
     return lsp.Diagnostic(
-        range_of(one.source, one.span),
+        places.range(one.source, one.span),
         message + advice,
         severity,
         one.code,
@@ -260,8 +285,8 @@ def _item(one: Item) -> lsp.CompletionItem:
     return lsp.CompletionItem(one.label, kind=_KINDS[one.kind], **given)
 
 
-def _symbol(source: Source, one: Symbol) -> lsp.DocumentSymbol:
+def _symbol(source: Source, one: Symbol, places: Places) -> lsp.DocumentSymbol:
     return lsp.DocumentSymbol(
-        one.name, _SYMBOLS[one.kind], range_of(source, one.span), range_of(source, one.name_span),
-        children=[_symbol(source, part) for part in one.parts],
+        one.name, _SYMBOLS[one.kind], places.range(source, one.span), places.range(source, one.name_span),
+        children=[_symbol(source, part, places) for part in one.parts],
     )  # fmt: skip

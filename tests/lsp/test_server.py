@@ -20,7 +20,7 @@ PROGRAM = '''import Money from "./types.pasta"
 template bill(title: text)
 
 user """
-Title: {title} 🎈
+🎈 Title: {title} 🎈
 {schema}
 """
 
@@ -31,6 +31,7 @@ assistant json {
   headline: string(max=24) after brand "in one line"
 }
 '''
+CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2)}  # and the bytes of what is counted
 
 
 class Editor:
@@ -44,7 +45,8 @@ class Editor:
             [sys.executable, "-m", "pastalang", "lsp"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities=capabilities)
+        agreed = self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities=capabilities)
+        self.codec, self.unit = CODECS[agreed["capabilities"]["positionEncoding"]]
         self.tell("initialized")
 
     def tell(self, method: str, **params: Any) -> None:
@@ -104,7 +106,7 @@ class Editor:
     def at(self, method: str, name: str, before: str, **params: Any) -> Any:
         text = self.texts[name]
         lines = text[: text.index(before) + len(before)].split("\n")
-        place = {"line": len(lines) - 1, "character": len(lines[-1].encode("utf-16-le")) // 2}
+        place = {"line": len(lines) - 1, "character": len(lines[-1].encode(self.codec)) // self.unit}
         document = {"uri": self.uri(name)}
         return self.ask(f"textDocument/{method}", textDocument=document, position=place, **params)
 
@@ -119,14 +121,14 @@ class Editor:
 
     def slice(self, name: str, where: Any) -> str:
         lines = self.texts[name].split("\n")
-        (start, end), line = (where["start"], where["end"]), lines[where["start"]["line"]].encode("utf-16-le")
+        (start, end), line = (where["start"], where["end"]), lines[where["start"]["line"]].encode(self.codec)
         assert start["line"] == end["line"]
-        return line[2 * start["character"] : 2 * end["character"]].decode("utf-16-le")
+        return line[self.unit * start["character"] : self.unit * end["character"]].decode(self.codec)
 
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
-    found = Editor(tmp_path_factory.mktemp("programs"))
+    found = Editor(tmp_path_factory.mktemp("programs"), general={"positionEncodings": ["utf-8", "utf-16"]})
     found.open("types.pasta", TYPES)
     found.open("bill.pasta", PROGRAM)
     yield found
@@ -207,6 +209,7 @@ def test_an_editor_that_can_ask_again_does_not_wait_for_a_forecast(tmp_path: Pat
     editor = Editor(tmp_path, workspace={"codeLens": {"refreshSupport": True}})
     editor.open("types.pasta", TYPES)
     editor.open("bill.pasta", PROGRAM)
+    assert editor.slice("bill.pasta", editor.at("hover", "bill.pasta", "Title: {ti")["range"]) == "title"
     assert editor.of("codeLens", "bill.pasta") == []
     editor.wait_for("workspace/codeLens/refresh")
     [lens] = editor.of("codeLens", "bill.pasta")
@@ -230,11 +233,8 @@ def test_three_hundred_random_edits_are_survived(editor: Editor) -> None:
     for number in range(300):
         start = rng.randrange(len(text) + 1)
         end = min(len(text), start + rng.choice((0, 0, 1, 5, 40)))
-        text = (
-            text[:start]
-            + rng.choice(("", "{", '"""', " after ", "x", "\n", "🎈", "type T = ", PROGRAM[9:60]))
-            + text[end:]
-        )
+        new = rng.choice(("", "{", '"""', " after ", "x", "\n", "🎈", "type T = ", PROGRAM[9:60]))
+        text = text[:start] + new + text[end:]
         text = PROGRAM if number % 40 == 39 else text
         editor.change("bill.pasta", text)
         for method, params in (("hover", {}), ("completion", {}), ("definition", {}), ("rename", {"newName": "new"})):
