@@ -39,8 +39,11 @@ _MOST_FILES: Final = 200  # next to a file, in which a name is changed too
 
 
 def make_server() -> LanguageServer:
-    """A server that has not been started: `start_io` reads the standard input."""
-    server = LanguageServer("pasta", __version__)
+    """A server that has not been started: `start_io` reads the standard input.
+
+    Editors send whole texts: pygls counts the lines of a change with ends that a program may have inside a line.
+    """
+    server = LanguageServer("pasta", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full)
     documents = Documents(server)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)

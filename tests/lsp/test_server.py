@@ -46,6 +46,7 @@ class Editor:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         agreed = self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities=capabilities)
+        assert agreed["capabilities"]["textDocumentSync"]["change"] == 1  # whole texts: pygls ends lines at U+2028 too
         self.codec, self.unit = CODECS[agreed["capabilities"]["positionEncoding"]]
         self.tell("initialized")
 
