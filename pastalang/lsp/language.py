@@ -217,13 +217,20 @@ class Document:
             yield f"at most {counted(max(limits), 'token')}, one pass for each"
 
     def definition(self, name: Occurrence) -> tuple[Document, Occurrence] | None:
-        """Where a name is declared: in this file, or in one that it imports."""
-        found = next((one for one in self.names if one.declares is not None and one.is_same(name)), None)
-        if found is None or not isinstance(found.declares, nodes.ImportNode):
-            return None if found is None else (self, found)
-        other = self.imported(found.declares)
-        there = None if other is None else other.definition(Occurrence(Kind.TYPE, name.text, name.span))
-        return there or (self, found)
+        """Where a name is declared: in this file, or in one that it imports from. No file passes its imports on."""
+        here = self._declared(name, is_import=False)
+        if here is not None:
+            return self, here
+        imported = self._declared(name, is_import=True)
+        if imported is None:
+            return None
+        other = self.imported(imported.declares)
+        there = None if other is None else other._declared(name, is_import=False)
+        return (self, imported) if other is None or there is None else (other, there)
+
+    def _declared(self, name: Occurrence, *, is_import: bool) -> Occurrence | None:
+        found = (one for one in self.names if one.declares is not None and one.is_same(name))
+        return next((one for one in found if isinstance(one.declares, nodes.ImportNode) is is_import), None)
 
     def imported(self, node: nodes.ImportNode) -> Document | None:
         if self.path is None:

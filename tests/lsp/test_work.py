@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Event
 
 from pastalang.compiler import compile
@@ -77,6 +78,14 @@ def test_what_an_editor_waits_for_makes_no_forecast() -> None:
     assert made.wait(60) and document.unknown() == []
     [(_, shown)] = document.lenses(earlier={"long": "as before"})
     assert shown == "490 values, 12 passes, 325.8x" and document.forecasts.made == 1
+
+
+def test_files_that_import_each_other_are_followed_once(tmp_path: Path) -> None:
+    for name, other in (("one", "two"), ("two", "one"), ("same", "same")):
+        path, text = tmp_path / f"{name}.pasta", f'import T from "./{other}.pasta"\n\ntype U = {{ x: T }}\n'
+        path.write_text(text, "utf-8")
+        found = Document(text, path=path).hover(text.index("T }"))
+        assert found is not None and found[1] == f"imported from ./{other}.pasta"
 
 
 def _checked(text: str) -> Document:
