@@ -97,7 +97,7 @@ class Document:
         self.forecasts = Forecasts() if forecasts is None else forecasts
         self._read = read
         self._text = text
-        self._imported: list[str] = []
+        self._imported: dict[Path, str] = {}
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -107,8 +107,12 @@ class Document:
     def _reading(self, path: Path, name: str) -> Reading:
         text = self._read(path)
         reading = read_file(path, name=name) if text is None else read_text(name, text)
-        self._imported.append(reading.source.text)
+        self._imported[path] = reading.source.text
         return reading
+
+    def rests_on(self, path: Path) -> bool:
+        """Returns True if it imports this file, itself or through another one, even if there is no such file."""
+        return path in self._imported
 
     @property
     def source(self) -> Source:
@@ -137,7 +141,7 @@ class Document:
         declarations = [(one, self.source.slice(one.span)) for one in file.declarations]
         shared = [text for one, text in declarations if not isinstance(one, nodes.TemplateDeclaration)]
         return {
-            one.name.text: Question(one.name.text, (text, *shared, *self._imported), program)
+            one.name.text: Question(one.name.text, (text, *shared, *self._imported.values()), program)
             for one, text in declarations
             if isinstance(one, nodes.TemplateDeclaration)
         }

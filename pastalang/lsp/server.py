@@ -48,17 +48,33 @@ def make_server() -> LanguageServer:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     def opened(given: lsp.DidOpenTextDocumentParams) -> None:
-        documents.publish(given.text_document.uri)
+        documents.check(given.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     def changed(given: lsp.DidChangeTextDocumentParams) -> None:
-        documents.forget()
-        documents.publish(given.text_document.uri)
+        documents.check(given.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def closed(given: lsp.DidCloseTextDocumentParams) -> None:
         documents.close(given.text_document.uri)
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(given.text_document.uri, []))
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    def saved(given: lsp.DidSaveTextDocumentParams) -> None:
+        documents.check(None)
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    def changed_beside(given: lsp.DidChangeWatchedFilesParams) -> None:
+        documents.check(None)
+
+    @server.feature(lsp.INITIALIZED)
+    def began(given: lsp.InitializedParams) -> None:
+        workspace = server.client_capabilities.workspace
+        watching = None if workspace is None else workspace.did_change_watched_files
+        if watching is not None and watching.dynamic_registration:
+            watched = lsp.DidChangeWatchedFilesRegistrationOptions([lsp.FileSystemWatcher("**/*.{pasta,json}")])
+            one = lsp.Registration("files", lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched)
+            server.client_register_capability(lsp.RegistrationParams([one]))
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hover(given: lsp.HoverParams) -> lsp.Hover | None:
@@ -121,7 +137,7 @@ def make_server() -> LanguageServer:
 
 
 class Documents:
-    """The programs of an editor, each analysed once for a text."""
+    """The programs of an editor. Those that are open are analysed once for a text and the files that they import."""
 
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
@@ -134,13 +150,15 @@ class Documents:
         return Places(_CODECS[self._server.workspace.position_encoding or lsp.PositionEncodingKind.Utf16])
 
     def of(self, uri: str) -> Document:
-        if uri not in self._known:
-            path = to_fs_path(uri)
-            text = self._server.workspace.get_text_document(uri).source
-            self._known[uri] = Document(
-                text, path=None if path is None else Path(path), read=self._opened, forecasts=self._forecasts
-            )  # fmt: skip
-        return self._known[uri]
+        if uri in self._known:
+            return self._known[uri]
+        path, text = to_fs_path(uri), self._server.workspace.get_text_document(uri)
+        document = Document(
+            text.source, path=None if path is None else Path(path), read=self._opened, forecasts=self._forecasts
+        )  # fmt: skip
+        if text in self._server.workspace.text_documents.values():
+            self._known[uri] = document
+        return document
 
     def at(self, uri: str, position: lsp.Position) -> tuple[Document, int]:
         document = self.of(uri)
@@ -149,18 +167,21 @@ class Documents:
     def range(self, document: Document, span: Span) -> lsp.Range:
         return self.places.range(document.source, span)
 
-    def forget(self) -> None:
-        """A file has changed, and those that import it are other programs now."""
-        self._known.clear()
+    def check(self, uri: str | None) -> None:
+        """Say what is wrong with the open programs that rest on a file that has changed; without a `uri`, with all."""
+        path = None if uri is None else to_fs_path(uri)
+        for known, document in list(self._known.items()):
+            if uri in (None, known) or (path is not None and document.rests_on(Path(path).resolve())):
+                del self._known[known]
+        for one in [text.uri for text in self._server.workspace.text_documents.values()]:
+            if one not in self._known:
+                found = [_diagnostic(problem, one, self.places) for problem in self.of(one).diagnostics]
+                self._server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(one, found))
 
     def close(self, uri: str) -> None:
-        self.forget()
+        self.check(uri)
         self._shown.pop(uri, None)
         self._forecasts.show(uri, ())
-
-    def publish(self, uri: str) -> None:
-        found = [_diagnostic(one, uri, self.places) for one in self.of(uri).diagnostics]
-        self._server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
 
     async def lenses(self, uri: str) -> tuple[Document, list[tuple[Span, str]]]:
         """What is known at once. The rest is made in the background, and then the editor gets a request to refresh.

@@ -101,6 +101,9 @@ class Editor:
         self.texts[name] = text
         document = {"uri": self.uri(name), "version": len(self.texts) + self.number}
         self.tell("textDocument/didChange", textDocument=document, contentChanges=[{"text": text}])
+        return self.problems(name)
+
+    def problems(self, name: str) -> list[dict[str, Any]]:
         self.at("hover", name, "")
         return self.diagnostics[self.uri(name)]
 
@@ -129,7 +132,10 @@ class Editor:
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
-    found = Editor(tmp_path_factory.mktemp("programs"), general={"positionEncodings": ["utf-8", "utf-16"]})
+    watching = {"didChangeWatchedFiles": {"dynamicRegistration": True}}
+    found = Editor(
+        tmp_path_factory.mktemp("programs"), workspace=watching, general={"positionEncodings": ["utf-8", "utf-16"]}
+    )
     found.open("types.pasta", TYPES)
     found.open("bill.pasta", PROGRAM)
     yield found
@@ -171,6 +177,29 @@ def test_a_name_is_changed_wherever_it_is_meant(editor: Editor) -> None:
     edits = editor.at("rename", "bill.pasta", "(tit", newName="name")["changes"][editor.uri("bill.pasta")]
     assert len(edits) == 3 and {editor.slice("bill.pasta", one["range"]) for one in edits} == {"title"}
     assert editor.at("rename", "bill.pasta", "brand: str", newName="text") is None
+
+
+def test_a_program_is_checked_with_what_others_are_now(editor: Editor) -> None:
+    assert "client/registerCapability" in editor.asked  # so the editor reports what changes beside it
+    lost = TYPES.replace("Money", "Cash")
+    assert editor.change("types.pasta", lost) == [] != editor.problems("bill.pasta")
+    assert editor.change("types.pasta", TYPES) == [] == editor.problems("bill.pasta")
+    (editor.folder / "types.pasta").write_text(lost, "utf-8")
+    editor.tell("textDocument/didClose", textDocument={"uri": editor.uri("types.pasta")})
+    assert editor.problems("bill.pasta") != []
+    (editor.folder / "types.pasta").write_text(TYPES, "utf-8")
+    editor.tell("workspace/didChangeWatchedFiles", changes=[{"uri": editor.uri("types.pasta"), "type": 2}])
+    assert editor.problems("bill.pasta") == []
+    editor.open("types.pasta", lost)
+    assert editor.problems("bill.pasta") != [] == editor.change("types.pasta", TYPES)
+
+
+def test_a_program_is_read_when_it_is_opened_also_if_a_name_was_changed_in_it(editor: Editor) -> None:
+    (editor.folder / "other.pasta").write_text(PROGRAM, "utf-8")
+    assert len(editor.at("rename", "types.pasta", "type Mon", newName="Price")["changes"]) == 3
+    editor.open("other.pasta", "# above\n" + PROGRAM.replace("  quote", "   quote"))
+    [edit] = editor.of("formatting", "other.pasta", options={"tabSize": 2, "insertSpaces": True})
+    assert edit["range"]["start"]["line"] == PROGRAM[: PROGRAM.index("  quote")].count("\n") + 1
 
 
 def test_what_may_stand_at_a_place_is_proposed(editor: Editor) -> None:
