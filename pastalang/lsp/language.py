@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import cached_property
 from operator import eq
@@ -93,9 +93,9 @@ class Document:
     def __init__(
         self, text: str, *, path: Path | None, read: Read = lambda _: None, forecasts: Forecasts | None = None
     ) -> None:
-        self.path = path
+        self.path = None if path is None else path.resolve()
         self.forecasts = Forecasts() if forecasts is None else forecasts
-        self._read = read
+        self.read = read
         self._text = text
         self._imported: dict[Path, str] = {}
 
@@ -105,7 +105,7 @@ class Document:
         return analyse(self._text, path=self.path, name=name, read=self._reading)
 
     def _reading(self, path: Path, name: str) -> Reading:
-        text = self._read(path)
+        text = self.read(path)
         reading = read_file(path, name=name) if text is None else read_text(name, text)
         self._imported[path] = reading.source.text
         return reading
@@ -126,6 +126,11 @@ class Document:
     def diagnostics(self) -> list[Diagnostic]:
         """Those of this file. What is wrong in a file that it imports is said there."""
         return [one for one in self.analysis.diagnostics if one.source.name == self.source.name]
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        """Those of this file, and of what it imports."""
+        return [one for one in self.analysis.diagnostics if one.is_error]
 
     def name_at(self, offset: int) -> Occurrence | None:
         return next((one for one in self.names if one.span.start <= offset <= one.span.end), None)
@@ -174,13 +179,14 @@ class Document:
         if here.kind is Kind.BUILT_IN:
             return here.span, f"`{here.text}`: a built-in type"
         place = self.definition(here)
-        node = here.declares if place is None else place[1].declares
-        home = self if place is None else place[0]
-        if here.kind is Kind.TEMPLATE:
-            found = self.quick_forecasts.get(here.text)
+        if place is None:
+            return None
+        home, there = place
+        if there.kind is Kind.TEMPLATE:
+            found = home.quick_forecasts.get(here.text)
             known = "" if found is None or found.text is None else f": {found.text}"
             return here.span, f"template `{here.text}`{known}"
-        return (here.span, "\n\n".join(home.described(here, node))) if node is not None else None
+        return here.span, "\n\n".join(home.described(here, there.declares))
 
     def described(self, name: Occurrence, node: object) -> Iterator[str]:
         """What is said of a declaration in this file."""
@@ -237,17 +243,21 @@ class Document:
         return next((one for one in found if isinstance(one.declares, nodes.ImportNode) is is_import), None)
 
     def imported(self, node: nodes.ImportNode) -> Document | None:
-        if self.path is None:
-            return None
-        path = (self.path.parent / node.path.text).resolve()
-        try:
-            text = self._read(path)
-            text = path.read_text("utf-8") if text is None else text
-        except (OSError, ValueError):
-            return None
-        return Document(text, path=path, read=self._read, forecasts=self.forecasts)
+        return None if self.path is None else self.beside(self.path.parent / node.path.text)
 
-    def imports(self, path: Path, name: str) -> bool:
+    def beside(self, path: Path) -> Document | None:
+        """The program in another file, as it is open or saved; None if it cannot be read."""
+        try:
+            path = path.resolve()
+        except (OSError, RuntimeError, ValueError):
+            return None
+        text = self.read(path)
+        reading = read_file(path) if text is None else read_text(path.name, text)
+        if not reading.is_usable:
+            return None
+        return Document(reading.source.text, path=path, read=self.read, forecasts=self.forecasts)
+
+    def imports(self, path: Path | None, name: str) -> bool:
         """Returns True if it imports this name of that file."""
         file = self.analysis.file
         return self.path is not None and any(
@@ -259,6 +269,13 @@ class Document:
 
     def uses(self, name: Occurrence) -> list[Span]:
         return [one.span for one in self.names if one.is_same(name)]
+
+    def edited(self, changes: Iterable[tuple[Span, str]], *, read: Read | None = None) -> Document:
+        """The program with other texts at some places."""
+        text = self.source.text
+        for span, new in sorted(changes, reverse=True):
+            text = text[: span.start] + new + text[span.end :]
+        return Document(text, path=self.path, read=read or self.read, forecasts=self.forecasts)
 
     def symbols(self) -> Iterator[Symbol]:
         """Templates with their inputs and values, and types with their fields."""
@@ -329,6 +346,27 @@ class Document:
         found = re.findall(r"^template\s+\w+\(([^)]*)\)", self.source.text, re.MULTILINE)
         inputs = [name for part in found for name in re.findall(r"(\w+)\s*:", part)]
         return list(dict.fromkeys([*inputs, *(one.text for one in self.names if one.kind is Kind.LOCAL)]))
+
+
+def problem_of_renaming(files: Sequence[Document], name: Occurrence, new: str) -> str | None:
+    """Why a name of these programs cannot become another one: an error that they would have, or another meaning."""
+    if not new.isidentifier():
+        return f"`{new}` is not a name"
+    edited: dict[Path | None, Document] = {}
+
+    def read(path: Path) -> str | None:
+        return edited[path].source.text if path in edited else files[0].read(path)
+
+    for file in files:
+        edited[file.path] = file.edited([(span, new) for span in file.uses(name)], read=read)
+    for file in files:
+        before, after = file.errors, edited[file.path].errors
+        if len(after) > len(before):
+            known = {one.headline for one in before}
+            return next((one.headline for one in after if one.headline not in known), after[0].headline)
+        if len(edited[file.path].uses(replace(name, text=new))) != len(file.uses(name)):
+            return f"`{new}` has another meaning in {file.source.name}"
+    return None
 
 
 def _siblings(text: str, offset: int) -> list[str]:
@@ -486,8 +524,14 @@ class Occurrence:
     scope: int = 0
     declares: Any = None  # the node that it declares
 
+    @property
+    def is_shared(self) -> bool:
+        """Returns True if other files may import it. A type has no name that is one of a template."""
+        return self.kind in (Kind.TYPE, Kind.TEMPLATE)
+
     def is_same(self, other: Occurrence) -> bool:
-        return (self.kind, self.text, self.scope) == (other.kind, other.text, other.scope)
+        is_alike = self.kind is other.kind or (self.is_shared and other.is_shared)
+        return is_alike and (self.text, self.scope) == (other.text, other.scope)
 
 
 def occurrences(file: nodes.File) -> list[Occurrence]:

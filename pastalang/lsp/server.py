@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from pastalang.diagnostics.diagnostic import Diagnostic
-from pastalang.lsp.language import Document, Forecasts, Item, Kind, Symbol
+from pastalang.lsp.language import Document, Forecasts, Item, Kind, Symbol, problem_of_renaming
 from pastalang.source import Source, Span
 from pastalang.version import __version__
 
@@ -96,7 +97,8 @@ def make_server() -> LanguageServer:
         found = None if here is None else document.definition(here)
         if found is None:
             return None
-        return lsp.Location(_uri(found[0], given.text_document.uri), documents.range(found[0], found[1].span))
+        uri = documents.uri_of(found[0], given.text_document.uri)
+        return lsp.Location(uri, documents.range(found[0], found[1].span))
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME)
     def rename(given: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
@@ -152,10 +154,8 @@ class Documents:
     def of(self, uri: str) -> Document:
         if uri in self._known:
             return self._known[uri]
-        path, text = to_fs_path(uri), self._server.workspace.get_text_document(uri)
-        document = Document(
-            text.source, path=None if path is None else Path(path), read=self._opened, forecasts=self._forecasts
-        )  # fmt: skip
+        text = self._server.workspace.get_text_document(uri)
+        document = Document(text.source, path=_path(uri), read=self._opened, forecasts=self._forecasts)
         if text in self._server.workspace.text_documents.values():
             self._known[uri] = document
         return document
@@ -169,9 +169,9 @@ class Documents:
 
     def check(self, uri: str | None) -> None:
         """Say what is wrong with the open programs that rest on a file that has changed; without a `uri`, with all."""
-        path = None if uri is None else to_fs_path(uri)
+        path = None if uri is None else _path(uri)
         for known, document in list(self._known.items()):
-            if uri in (None, known) or (path is not None and document.rests_on(Path(path).resolve())):
+            if uri in (None, known) or (path is not None and document.rests_on(path)):
                 del self._known[known]
         for one in [text.uri for text in self._server.workspace.text_documents.values()]:
             if one not in self._known:
@@ -213,33 +213,50 @@ class Documents:
             loop.call_soon_threadsafe(self._server.workspace_code_lens_refresh, None)
 
     def rename(self, given: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
-        uri = given.text_document.uri
+        uri, new = given.text_document.uri, given.new_name
         document, offset = self.at(uri, given.position)
-        here = document.name_at(offset)
-        if here is None or here.kind is Kind.BUILT_IN or not given.new_name.isidentifier():
+        name = document.name_at(offset)
+        if name is None or name.kind is Kind.BUILT_IN:
             return None
-        home, name = document.definition(here) or (document, here)
-        files = [home, document] if name.kind is not Kind.TYPE else [home, document, *self._near(home)]
-        changes: dict[str, list[lsp.TextEdit]] = {}
-        for file in files:
-            is_same = file.path == home.path or (home.path is not None and file.imports(home.path, name.text))
-            where = _uri(file, uri)
-            if is_same and where not in changes:
-                changes[where] = [lsp.TextEdit(self.range(file, span), given.new_name) for span in file.uses(name)]
-        return lsp.WorkspaceEdit(changes)
+        home, _ = document.definition(name) or (document, name)
+        near = [*_near(home), home] if name.is_shared else []
+        files = {
+            one.path: one for one in (*near, document) if one.path == home.path or one.imports(home.path, name.text)
+        }  # fmt: skip
+        problem = problem_of_renaming(list(files.values()), name, new)
+        if problem is not None:
+            raise JsonRpcInvalidParams(problem)
+        return lsp.WorkspaceEdit({
+            self.uri_of(file, uri): [lsp.TextEdit(self.range(file, span), new) for span in file.uses(name)]
+            for file in files.values()
+        })  # fmt: skip
 
-    def _near(self, document: Document) -> list[Document]:
-        """The programs that may import a file: those in its folder and below."""
+    def uri_of(self, document: Document, usual: str) -> str:
+        """How the editor names a file."""
         if document.path is None:
-            return []
-        found = sorted(document.path.resolve().parent.rglob("*.pasta"))[:_MOST_FILES]
-        return [self.of(from_fs_path(str(path)) or "") for path in found if path != document.path]
+            return usual
+        known = [usual, *(text.uri for text in self._server.workspace.text_documents.values())]
+        same = (uri for uri in known if _path(uri) == document.path)
+        return next(same, None) or from_fs_path(str(document.path)) or usual
 
     def _opened(self, path: Path) -> str | None:
-        for uri, document in self._server.workspace.text_documents.items():
-            if (known := to_fs_path(uri)) is not None and Path(known).resolve() == path:
-                return str(document.source)
-        return None
+        texts = self._server.workspace.text_documents.values()
+        return next((str(text.source) for text in texts if _path(text.uri) == path), None)
+
+
+def _near(document: Document) -> Iterator[Document]:
+    """The programs that may import a file: those in its folder and below that can be read."""
+    if document.path is not None:
+        for path in sorted(document.path.parent.rglob("*.pasta"))[:_MOST_FILES]:
+            found = document.beside(path)
+            if found is not None:
+                yield found
+
+
+def _path(uri: str) -> Path | None:
+    """Where a file is, links followed."""
+    path = to_fs_path(uri)
+    return None if path is None else Path(path).resolve()
 
 
 # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -269,13 +286,6 @@ class Places:
 
     def _bytes(self, text: str) -> int:
         return len(text.encode(self.codec, "surrogatepass"))
-
-
-def _uri(document: Document, usual: str) -> str:
-    path = to_fs_path(usual)
-    if document.path is None or (path is not None and Path(path) == document.path):
-        return usual
-    return from_fs_path(str(document.path)) or usual
 
 
 # ── what the protocol calls things ───────────────────────────────────────────────────────────────────────────

@@ -58,8 +58,8 @@ class Editor:
         self._send({"id": self.number, "method": method, "params": params})
         while (message := self._receive()).get("id") != self.number:
             self._take(message)
-        assert "error" not in message, message
-        return message["result"]
+        assert message.get("error", {"code": -32602})["code"] == -32602, message  # it is refused
+        return message["error"]["message"] if "error" in message else message["result"]
 
     def wait_for(self, method: str) -> None:
         while method not in self.asked:
@@ -132,10 +132,12 @@ class Editor:
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "folder.pasta").mkdir()
+    (folder / "latin.pasta").write_bytes(b"# caf\xe9\n")
+    (link := folder.with_name("link")).symlink_to(folder)
     watching = {"didChangeWatchedFiles": {"dynamicRegistration": True}}
-    found = Editor(
-        tmp_path_factory.mktemp("programs"), workspace=watching, general={"positionEncodings": ["utf-8", "utf-16"]}
-    )
+    found = Editor(link, workspace=watching, general={"positionEncodings": ["utf-8", "utf-16"]})
     found.open("types.pasta", TYPES)
     found.open("bill.pasta", PROGRAM)
     yield found
@@ -177,6 +179,13 @@ def test_a_name_is_changed_wherever_it_is_meant(editor: Editor) -> None:
     edits = editor.at("rename", "bill.pasta", "(tit", newName="name")["changes"][editor.uri("bill.pasta")]
     assert len(edits) == 3 and {editor.slice("bill.pasta", one["range"]) for one in edits} == {"title"}
     assert editor.at("rename", "bill.pasta", "brand: str", newName="text") is None
+    editor.open("all.pasta", 'import bill from "./bill.pasta"\n')
+    for name, before in (("bill.pasta", "template bi"), ("all.pasta", "import bi")):
+        assert editor.at("hover", name, before)["contents"]["value"].startswith("template `bill`: 5 values")
+        changes = editor.at("rename", name, before, newName="invoice")["changes"]
+        assert changes.keys() == {editor.uri("bill.pasta"), editor.uri("all.pasta")}
+    for before, names in (("price: Mon", "string bill null"), ("template bi", "Money"), ("  headl", "brand a-b")):
+        assert all(new in editor.at("rename", "bill.pasta", before, newName=new) for new in names.split())
 
 
 def test_a_program_is_checked_with_what_others_are_now(editor: Editor) -> None:
