@@ -256,7 +256,7 @@ def read_arguments(given: tuple[nodes.Argument, ...], signature: Signature, repo
     for name, argument in by_name.items():
         if name:
             parameter, subject = signature.parameters[name], signature.naming(name)
-            values[name] = read_value(argument.value, parameter, subject, report, whole_span=argument.span)
+            values[name] = read_value(argument.value, parameter, subject, report)
         elif isinstance(argument.value, nodes.RangeValue):
             values[name] = argument.value
             values.update(_read_range(argument.value, by_name, signature, report))
@@ -271,13 +271,9 @@ def read_value(
     subject: str,
     report: Report,
     *,
-    whole_span: Span | None = None,
     too_large: str = "wrong-argument",
 ) -> Any:
-    """The value, or None where it is wrong. `too_large` is the code for a number above a limit.
-
-    An unknown word is marked with its name, in `whole_span`.
-    """
+    """The value, or None where it is wrong. `too_large` is the code for a number above a limit."""
     try:
         return parameter.read(value)
     except WrongValue as wrong:
@@ -285,7 +281,7 @@ def read_value(
         report.add(
             too_large if wrong.is_too_large else wrong.code,
             wrong.headline or f"{subject} {wrong.predicate}",
-            wrong.span or (whole_span if wrong.known else None) or value.span,
+            wrong.span or value.span,
             message=f"this is {KINDS_OF_VALUES[type(value)]}" if is_kind_wrong else "",
             help=report.suggest(wrong.misspelt, wrong.known, otherwise=wrong.help) if wrong.known else wrong.help,
         )

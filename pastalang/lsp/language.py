@@ -311,14 +311,24 @@ class Document:
         start = len("".join(old.splitlines(keepends=True)[:first]))
         return Span(start, start + len("".join(kept[: len(kept) - last]))), "".join(lines[: len(lines) - last])
 
-    def fixes(self) -> Iterator[Fix]:
-        """A change for every "did you mean"."""
+    def fixes(self, within: Span) -> Iterator[Fix]:
+        """A change for every "did you mean" of a mistake there, written such that it repairs something."""
         for one in self.diagnostics:
-            for meant in (match[1] for advice in one.help if (match := _MEANT.search(advice)) is not None):
-                written = self.source.slice(one.span)
-                if written and "\n" not in written:
-                    quoted = f'"{meant}"' if written[:1] == '"' else meant
-                    yield Fix(f"change to `{meant}`", one.span, quoted, one)
+            if one.span.start <= within.end and within.start <= one.span.end:
+                for meant in (match[1] for advice in one.help if (match := _MEANT.search(advice)) is not None):
+                    ways = [f'"{meant}"'] if self.source.slice(one.span)[:1] == '"' else [meant, f'"{meant}"']
+                    text = next((text for text in ways if self._repairs(one, text)), None)
+                    if text is not None:
+                        yield Fix(f"change to `{meant}`", one.span, text, one)
+
+    def _repairs(self, one: Diagnostic, text: str) -> bool:
+        """Returns True if fewer errors begin at its place with this text. Others may come to light elsewhere."""
+        start, end = one.span.start, one.span.end
+        after = self.edited([(one.span, text)])._errors_in(Span(start, start + len(text)))
+        return start < end and after + one.is_error <= self._errors_in(one.span)
+
+    def _errors_in(self, place: Span) -> int:
+        return sum(one.is_error and place.start <= one.span.start <= place.end for one in self.diagnostics)
 
     def completion(self, offset: int) -> list[Item]:
         """What may stand here. Found in the text before it, which need not be a program yet."""

@@ -126,8 +126,7 @@ def make_server() -> LanguageServer:
                 diagnostics=[_diagnostic(fix.diagnostic, uri, documents.places)],
                 edit=lsp.WorkspaceEdit({uri: [lsp.TextEdit(documents.range(document, fix.span), fix.text)]}),
             )
-            for fix in document.fixes()
-            if fix.span.start <= last and first <= fix.span.end
+            for fix in document.fixes(Span(first, max(first, last)))
         ]  # fmt: skip
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_LENS)

@@ -146,12 +146,17 @@ def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
 
 def test_a_program_is_checked_while_it_is_typed_and_each_suggestion_is_a_change(editor: Editor) -> None:
     assert editor.change("bill.pasta", PROGRAM) == []
-    [found] = editor.change("bill.pasta", PROGRAM.replace("after brand", "after brnad"))
-    assert found["code"] == "unknown-name" and "did you mean `brand`" in found["message"]
-    assert editor.slice("bill.pasta", found["range"]) == "brnad"
-    [action] = editor.of("codeAction", "bill.pasta", range=found["range"], context={"diagnostics": [found]})
-    [edit] = action["edit"]["changes"][editor.uri("bill.pasta")]
-    assert (action["title"], edit["newText"], edit["range"]) == ("change to `brand`", "brand", found["range"])
+    for old, new, wrong, right in (
+        ("after brand", "after brnad", "brnad", "brand"), ("max=12", 'format="emial"', '"emial"', '"email"'),
+        ("max=8", 'at="wods"', '"wods"', '"words"'),
+        ("  quote", '  "an id": boolean\n  x: boolean after an_id\n  quote', "an_id", '"an id"'),
+    ):  # fmt: skip
+        [found], meant = editor.change("bill.pasta", PROGRAM.replace(old, new)), right.strip('"')
+        assert found["code"] in ("unknown-name", "wrong-argument") and f"did you mean `{meant}`" in found["message"]
+        assert editor.slice("bill.pasta", found["range"]) == wrong
+        [action] = editor.of("codeAction", "bill.pasta", range=found["range"], context={"diagnostics": [found]})
+        [edit] = action["edit"]["changes"][editor.uri("bill.pasta")]
+        assert (action["title"], edit["newText"], edit["range"]) == (f"change to `{meant}`", right, found["range"])
     [twice, *_] = editor.change("bill.pasta", PROGRAM.replace("  quote", "  brand"))
     assert twice["code"] == "duplicate-field" and twice["relatedInformation"]
     editor.change("bill.pasta", PROGRAM)
