@@ -96,7 +96,7 @@ def _kept(file: nodes.File) -> list[bool]:
 def _slice(source: Source, declarations: tuple[nodes.Declaration, ...]) -> str:
     """The declarations as written, with their comments, up to the end of their last line."""
     first, last = declarations[0], declarations[-1]
-    start = first.trivia.comments[0].span.start if first.trivia.comments else first.span.start
+    start = min([first.span.start, *(comment.span.start for comment in first.trivia.comments)])
     end = source.text.find("\n", last.span.end)
     return source.text[start : end if end >= 0 else len(source.text)] + "\n"
 

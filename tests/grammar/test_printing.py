@@ -90,6 +90,8 @@ def test_an_inline_schema_of_several_lines_stays_one() -> None:
 def test_what_stands_between_off_and_on_is_kept() -> None:
     text = "type A=string\n# fmt: off\ntype   B  =  A\n# fmt: on\ntype C=string\n"
     assert formatted(text) == "type A = string\n\n# fmt: off\ntype   B  =  A\n\n# fmt: on\ntype C = string\n"
+    inside = 'type A = "a" |\n  # fmt: off\n    "b"\n'
+    assert formatted("type B=A\n" + inside) == "type B = A\n\n" + inside
 
 
 def test_a_type_alone_can_be_printed() -> None:
