@@ -44,9 +44,8 @@ def place(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     files: dict[str, str | bytes] = {
         "p.pasta": PROGRAM, "two.pasta": TWO, "auto.pasta": AUTO,
-        "each.pasta": AUTO.replace("word:", "each word:"),
+        "each.pasta": AUTO.replace("word:", "each word:"), "broken.pasta": "template t(",
         "think.pasta": AUTO.replace("assistant", "assistant think(max=9)"),
-        "broken.pasta": "template t(",
         "empty.jsonl": "", "text.jsonl": "hello\n",
         "latin.jsonl": b"\xe9\n", "bad.toml": "steps = ", "wrong.toml": "stepps = 3\n", "typed.toml": 'rows = "many"\n',
         "file": "x", "array.jsonl": "[1]\n", "few.jsonl": json.dumps(ROWS[0]) + "\n",
