@@ -21,7 +21,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import Enum, auto
 from importlib.util import find_spec
@@ -85,39 +85,28 @@ def check_folder(folder: Path, *, overwrite: bool) -> Stand:
     return stand
 
 
-def prepare_folder(folder: Path, *, overwrite: bool) -> Stand:
-    """Make the folder of a new run, or go on with the one that is there. `overwrite` begins anew."""
-    stand = check_folder(folder, overwrite=overwrite)
-    work = folder / WORK
-    try:
-        if overwrite:
-            for name in (FILE, SCORES, *(kind.file for kind in Kind)):
-                (folder / name).unlink(missing_ok=True)
-            shutil.rmtree(folder / ADAPTER, ignore_errors=True)
-            _clear(work)
-        work.mkdir(parents=True, exist_ok=True)
-        (work / _MARK).write_text(json.dumps({"pastalang": __version__}) + "\n", encoding="utf-8")
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
-    return Stand.NOTHING if overwrite else stand
-
-
 @contextmanager
 def own_folder(folder: Path, *, overwrite: bool) -> Iterator[None]:
-    """`prepare_folder`, and no other process can do so until the end. Raises `BadData` if one has done so."""
+    """Make the folder of a new run, or go on with the one that is there. `overwrite` begins anew.
+
+    Until the end, no other process can do so: it raises `BadData`.
+    """
     check_folder(folder, overwrite=overwrite)
-    work = folder / WORK
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        mark = (work / _MARK).open("a", encoding="utf-8")
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
-    with mark:
-        if not lock_file(mark):
-            raise BadData(f"another process trains in {folder}")
-        prepare_folder(folder, overwrite=overwrite)
+    with ExitStack() as held:
+        try:
+            (folder / WORK).mkdir(parents=True, exist_ok=True)
+            mark = held.enter_context((folder / WORK / _MARK).open("a", encoding="utf-8"))
+            if not lock_file(mark):
+                raise BadData(f"another process trains in {folder}")
+            check_folder(folder, overwrite=overwrite)  # the other one may have finished
+            if overwrite:
+                _clear(folder)
+            mark.truncate(0)
+            mark.write(json.dumps({"pastalang": __version__}) + "\n")
+            mark.flush()
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
         yield
 
 
@@ -139,9 +128,12 @@ def _toml(value: Any) -> str:
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _clear(work: Path) -> None:
-    """Forget all of a run but the rows that it has recorded, and its mark, which may be locked."""
-    for place in work.iterdir() if work.is_dir() else ():
+def _clear(folder: Path) -> None:
+    """Forget all of a run but the rows that it has recorded, and its mark, which is locked."""
+    for name in (FILE, SCORES, *(kind.file for kind in Kind)):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / ADAPTER, ignore_errors=True)
+    for place in (folder / WORK).iterdir():
         if place.is_dir() and place.name != ROWS:
             shutil.rmtree(place, ignore_errors=True)
         elif not place.is_dir() and place.name != _MARK:

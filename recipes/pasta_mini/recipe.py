@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.errors import BadData
 from pastalang.training.model_files import save
 from pastalang.training.recording import Recorder
-from pastalang.training.run_folder import ReportLine, prepare_folder
+from pastalang.training.run_folder import ReportLine, own_folder
 from pastalang.training.settings import Settings
 from pastalang.training.trainer import ALONE, Processes, train, usual_precision
 from pastalang.values.json import spell_json
@@ -90,25 +91,26 @@ def make_mini(
     if start is not None and texts:
         raise BadData(f"the weights in {start} have their tokenizer, so texts for another one would not be read")
     begun = {} if start is None else {"start": _weights_in(start)}
-    processes.from_first(lambda: prepare_folder(out, overwrite=overwrite))
-    log = RunLog(out / "training", report, processes.count) if processes.is_first else _unheard
-    learned = (*real.train, *real.held_out) if sizes.all_titles else real.train
-    if start is None:
-        tokenizer, model = _fresh(texts, learned, out / "training", sizes, log, processes)
-    else:
-        tokenizer = AutoTokenizer.from_pretrained(start)
-        model = _model(tokenizer, unlearned_meanings(len(tokenizer)), sizes)
-        put_weights_of(start, model)
-    model.to(default_device())
-    log(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
-    exams = exams_of(Recorder(tokenizer), real, sizes, report=log) if processes.is_first else ()
-    _train(model, tokenizer, DrawRows(tokenizer, learned), exams, out, sizes, log, processes, begun)
-    if not isinstance(log, RunLog):
-        return
-    note = TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}, keys_in_words=True)
-    save(model.bfloat16(), tokenizer, note, out)
-    write_scores(model.float(), exams, sizes, out, hours=log.hours + (0 if start is None else _hours_of(start)))
-    log(f"saved to {out}")
+    with ExitStack() as held:
+        processes.from_first(lambda: held.enter_context(own_folder(out, overwrite=overwrite)))
+        log = RunLog(out / "training", report, processes.count) if processes.is_first else _unheard
+        learned = (*real.train, *real.held_out) if sizes.all_titles else real.train
+        if start is None:
+            tokenizer, model = _fresh(texts, learned, out / "training", sizes, log, processes)
+        else:
+            tokenizer = AutoTokenizer.from_pretrained(start)
+            model = _model(tokenizer, unlearned_meanings(len(tokenizer)), sizes)
+            put_weights_of(start, model)
+        model.to(default_device())
+        log(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
+        exams = exams_of(Recorder(tokenizer), real, sizes, report=log) if processes.is_first else ()
+        _train(model, tokenizer, DrawRows(tokenizer, learned), exams, out, sizes, log, processes, begun)
+        if not isinstance(log, RunLog):
+            return
+        note = TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}, keys_in_words=True)
+        save(model.bfloat16(), tokenizer, note, out)
+        write_scores(model.float(), exams, sizes, out, hours=log.hours + (0 if start is None else _hours_of(start)))
+        log(f"saved to {out}")
 
 
 def _unheard(line: str) -> None:

@@ -21,7 +21,7 @@ from pastalang.runtime.models.loading import default_device, load_tokenizer, loa
 from pastalang.runtime.models.source import ADAPTER_WEIGHTS, fingerprint_of_file, name_on_hub
 from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.errors import BadData
-from pastalang.training.run_folder import ReportLine, Step, prepare_folder
+from pastalang.training.run_folder import ReportLine, Step, own_folder
 from pastalang.training.settings import Decay, Precision, Settings
 from pastalang.training.trainer import train, usual_precision
 from recipes.pasta_mini.lessons import LIMITS
@@ -82,35 +82,35 @@ def make_adapter(
     """
     read_written(sizes.written_files)  # refuses names of files that are not there
     begun = None if start is None else read_adapter(start)
-    prepare_folder(out, overwrite=overwrite)
-    log = RunLog(out / "training", report)
-    place = place_of(model)
-    weights = load_weights(place, device=default_device(), dtype=torch.float32)
-    adapter = fresh_adapter(weights, rank=sizes.rank, first_layer=sizes.first_layer, seed=sizes.seed)
-    if begun is not None:
-        adapter = widened(begun, adapter) if sizes.wider else begun
-    sizes = replace(sizes, precision=sizes.precision or usual_precision(None).value)
-    adapt(weights, adapter, torch.float32 if sizes.precision == Precision.FLOAT32 else torch.bfloat16)
-    trained = sum(one.numel() for one in weights.parameters() if one.requires_grad)
-    log(f"{trained / 1e6:.2f} million weights are trained")
-    vocabulary = int(weights.config.vocab_size)
-    drawing = partial(
-        DrawGroup, titles=tuple(titles), longest=sizes.longest, written=sizes.written, files=sizes.written_files
-    )
-    batches: Groups | Stream
-    if sizes.recorders:
-        batches = Stream(
-            model, drawing, groups=sizes.groups, seed=sizes.seed, processes=sizes.recorders, repeats=sizes.repeats
+    with own_folder(out, overwrite=overwrite):
+        log = RunLog(out / "training", report)
+        place = place_of(model)
+        weights = load_weights(place, device=default_device(), dtype=torch.float32)
+        adapter = fresh_adapter(weights, rank=sizes.rank, first_layer=sizes.first_layer, seed=sizes.seed)
+        if begun is not None:
+            adapter = widened(begun, adapter) if sizes.wider else begun
+        sizes = replace(sizes, precision=sizes.precision or usual_precision(None).value)
+        adapt(weights, adapter, torch.float32 if sizes.precision == Precision.FLOAT32 else torch.bfloat16)
+        trained = sum(one.numel() for one in weights.parameters() if one.requires_grad)
+        log(f"{trained / 1e6:.2f} million weights are trained")
+        vocabulary = int(weights.config.vocab_size)
+        drawing = partial(
+            DrawGroup, titles=tuple(titles), longest=sizes.longest, written=sizes.written, files=sizes.written_files
         )
-    else:
-        batches = Groups(drawing(load_tokenizer(place)), vocabulary, sizes.seed)
-    identity = {"sizes": str(asdict(replace(sizes, save_every=0))), "start": _name_of(start)}
-    cost = _train(weights, batches, out / "training", sizes, log, identity)
-    write_adapter(out, adapter_of(weights, adapter), base=name_on_hub(model))
-    run = {"command": command, "hours": round(log.hours, 2), **cost, "sizes": asdict(sizes)}
-    (out / RUNS).write_text(json.dumps([*_runs_of(start), run], indent=2) + "\n", encoding="utf-8")
-    TrainingNote(tuple(Mode), "", "", "", {"string": max(LIMITS)}).write(out)
-    log(f"saved to {out}")
+        batches: Groups | Stream
+        if sizes.recorders:
+            batches = Stream(
+                model, drawing, groups=sizes.groups, seed=sizes.seed, processes=sizes.recorders, repeats=sizes.repeats
+            )
+        else:
+            batches = Groups(drawing(load_tokenizer(place)), vocabulary, sizes.seed)
+        identity = {"sizes": str(asdict(replace(sizes, save_every=0))), "start": _name_of(start)}
+        cost = _train(weights, batches, out / "training", sizes, log, identity)
+        write_adapter(out, adapter_of(weights, adapter), base=name_on_hub(model))
+        run = {"command": command, "hours": round(log.hours, 2), **cost, "sizes": asdict(sizes)}
+        (out / RUNS).write_text(json.dumps([*_runs_of(start), run], indent=2) + "\n", encoding="utf-8")
+        TrainingNote(tuple(Mode), "", "", "", {"string": max(LIMITS)}).write(out)
+        log(f"saved to {out}")
 
 
 def _train(
