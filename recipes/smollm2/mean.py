@@ -1,7 +1,8 @@
 """The mean of two adapters of one descent: python -m recipes.smollm2.mean FIRST SECOND --out FOLDER
 
 An adapter that goes on from another one for a few hundred steps learns something new and loses a little of the old.
-The mean of both has nearly all of either. The settings and the cost of `SECOND` are those of the mean, with a note.
+The mean of both has nearly all of either, and that of two that went on from the same one is better than each of them.
+The runs of both are listed, those of `SECOND` last, with a note.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pastalang.runtime.models.source import KNOWN, SMOLLM2
 from pastalang.runtime.models.training_note import TrainingNote, read_note
 from recipes.smollm2.recipe import RUNS
 
-_NOTE: Final = "The adapter is the mean of this run's and of the one that it went on from."
+_NOTE: Final = "The adapter is the mean of this run's and of the one before."
 
 
 def mean_of(first: Adapter, second: Adapter) -> Adapter:
@@ -42,9 +43,10 @@ def main() -> int:
         note = read_note(given.second)
         assert isinstance(note, TrainingNote)
         note.write(given.out)
-        *before, last = json.loads((given.second / RUNS).read_text("utf-8"))
-        runs = json.dumps([*before, {**last, "note": _NOTE}], indent=2)
-        (given.out / RUNS).write_text(f"{runs}\n", encoding="utf-8")
+        runs, others = (json.loads((folder / RUNS).read_text("utf-8")) for folder in (given.first, given.second))
+        runs += [run for run in others if run not in runs]
+        runs[-1]["note"] = " ".join([*filter(None, [runs[-1].get("note")]), _NOTE])
+        (given.out / RUNS).write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")
     except (PastaError, OSError) as problem:
         print(problem, file=sys.stderr)
         return 1

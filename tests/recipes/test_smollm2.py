@@ -166,9 +166,8 @@ def test_a_run_that_is_resumed_equals_an_unbroken_one_and_is_gone_on_with(
 
     engine = Engine.load(base, adapter=tmp_path / "whole", cells=2048)
     assert engine.trained_for is not None and engine.trained_for.modes == tuple(Mode)
-    make_adapter(
-        base, titles, tmp_path / "more", replace(TINY, steps=1), report=str, start=tmp_path / "whole", **options
-    )
+    once = replace(TINY, steps=1)
+    make_adapter(base, titles, tmp_path / "more", once, report=str, start=tmp_path / "whole", **options)
     runs = json.loads((tmp_path / "more" / RUNS).read_text())
     assert [run["sizes"]["steps"] for run in runs] == [3, 1] and runs[0]["documents"] > 0 and runs[0]["tokens"] > 500
     merge_adapter(small_model(), tmp_path / "more")
@@ -205,9 +204,10 @@ def test_the_mean_of_two_adapters_lies_between_them(tmp_path: Path, monkeypatch:
     for name, end in zip("ab", ends, strict=True):
         write_adapter(tmp_path / name, end, base="toy")
         TrainingNote(tuple(Mode), "", "", "", {}).write(tmp_path / name)
-        (tmp_path / name / RUNS).write_text('[{"command": "x"}]', "utf-8")
+        (tmp_path / name / RUNS).write_text(json.dumps([{"command": "x"}, {"command": name}]), "utf-8")
     monkeypatch.setattr(sys, "argv", ["mean", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "c")])
     assert mean.main() == 0
+    assert [run["command"] for run in json.loads((tmp_path / "c" / RUNS).read_text())] == ["x", "a", "b"]
     for name, (down, _) in read_adapter(tmp_path / "c").pairs.items():
         assert torch.allclose(down.float(), sum(end.pairs[name][0] for end in ends) / 2, atol=2e-2)
 
