@@ -60,15 +60,13 @@ def test_it_prints_the_scores(value: Any, f1: float, hallucinated: float, unread
 def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     files = write_rows(tmp_path / "right.jsonl", RIGHT * 2), write_rows(tmp_path / "found.jsonl", RIGHT)
     result = run(*files)
-    assert result.exit_code == 1
-    assert "has 2 rows" in result.stderr
+    assert result.exit_code == 1 and "has 2 rows" in result.stderr
 
 
 def test_a_row_without_a_value_is_reported_with_its_line(tmp_path: Path) -> None:
     files = write_rows(tmp_path / "right.jsonl", [{"brand": "Sony"}]), write_rows(tmp_path / "found.jsonl", RIGHT)
     result = run(*files)
-    assert result.exit_code == 1
-    assert "right.jsonl:1: the key `value` has to hold an object" in result.stderr
+    assert result.exit_code == 1 and "right.jsonl:1: the key `value` has to hold an object" in result.stderr
 
 
 def test_an_object_in_place_of_null_counts_as_hallucinated(tmp_path: Path) -> None:
@@ -113,8 +111,7 @@ def test_values_are_compared_as_json_and_several_may_be_right(
 def test_wrong_lists_of_accepted_values_are_reported_with_their_line(right: Any, message: str, tmp_path: Path) -> None:
     files = write_rows(tmp_path / "right.jsonl", [right]), write_rows(tmp_path / "found.jsonl", [{"value": {"a": 1}}])
     result = run(*files)
-    assert result.exit_code == 1
-    assert message in result.stderr
+    assert result.exit_code == 1 and message in result.stderr
 
 
 def test_stacked_documents_are_scored_one_by_one(tmp_path: Path) -> None:
@@ -168,15 +165,12 @@ def test_rows_that_a_model_answers_may_accept_several_values(asked: list[str], t
 def test_a_row_that_cannot_be_evaluated_is_reported_with_file_and_line(asked: list[str], tmp_path: Path) -> None:
     write_rows(tmp_path / "rows.jsonl", [*ROWS, {"title": "LG", "value": {"brand": "Sony", "kind": "tv"}}])
     result = run(*asked)
-    assert result.exit_code == 1
-    assert "rows.jsonl:4: value" in result.stderr
-    assert result.stdout == ""
+    assert (result.exit_code, result.stdout) == (1, "") and "rows.jsonl:4: value" in result.stderr
 
 
 def test_a_row_that_does_not_fit_into_memory_counts_as_unreadable(asked: list[str]) -> None:
     result = run(*asked, "--cells", "16", "--json")
-    assert result.exit_code == 0
-    assert "rows.jsonl:1: not decoded: " in result.stderr
+    assert result.exit_code == 0 and "rows.jsonl:1: not decoded: " in result.stderr
     assert json.loads(result.stdout)["unparseable_rate"] == 100.0
 
 
@@ -204,14 +198,11 @@ def test_wrong_usage_and_missing_files_are_reported(
 
 def test_a_model_trained_for_another_mode_needs_any_mode(asked: list[str], tmp_path: Path, model: Path) -> None:
     folder = tmp_path / "trained"
-    folder.mkdir()
-    for file in model.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+    copytree(model, folder)
     TrainingNote((Mode.SEQUENTIAL,), "", "", "", {}).write(folder)
     words = ["--model", str(folder), *asked[2:]]
     refused = run(*words)
-    assert refused.exit_code == 1
-    assert "were trained for sequential, and this run asks for strict" in refused.stderr
+    assert refused.exit_code == 1 and "trained for sequential, and this run asks for strict" in refused.stderr
     assert run(*words, "--any-mode").exit_code == 0
 
 
@@ -238,6 +229,14 @@ def test_threads_are_measured_with_the_adapter_that_is_named(threads: list[str],
     write_adapter(tmp_path / "up", Adapter({"model.layers.0.self_attn.q_proj": pair}, alpha=40.0), base="toy")
     found = [run(*threads, "--adapter", name, "--predictions", name + ".txt").exit_code for name in ("none", "up", "x")]
     assert found == [0, 0, 3] and (tmp_path / "none.txt").read_bytes() != (tmp_path / "up.txt").read_bytes()
+
+
+def test_stacked_texts_are_scored_and_their_threads_not_measured(threads: list[str], tmp_path: Path) -> None:
+    (tmp_path / "auto.pasta").write_text(AUTO.replace("word:", "each word:", 1), encoding="utf-8")
+    write_rows(tmp_path / "r.jsonl", [{"word": ["a", "b"], "value": ["A", "B"]}])
+    assert "`evaluate threads` is for programs that answer one document" in run(*threads).stderr
+    found = [json.loads(run(*threads[1:], "--json", *words).stdout) for words in ((), ("--cells", "16"))]
+    assert [(one["documents"], one["unparseable_rate"]) for one in found] == [(2, 0.0), (2, 100.0)]
 
 
 def test_threads_are_measured_against_a_model_without_them(threads: list[str], model: Path, tmp_path: Path) -> None:

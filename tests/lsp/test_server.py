@@ -58,8 +58,9 @@ class Editor:
         self._send({"id": self.number, "method": method, "params": params})
         while (message := self._receive()).get("id") != self.number:
             self._take(message)
-        assert message.get("error", {"code": -32602})["code"] == -32602, message  # it is refused
-        return message["error"]["message"] if "error" in message else message["result"]
+        refused = message.get("error")
+        assert not refused or (method, refused["code"]) == ("textDocument/rename", -32602), message
+        return refused["message"] if refused else message["result"]
 
     def wait_for(self, method: str) -> None:
         while method not in self.asked:
