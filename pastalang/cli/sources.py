@@ -68,7 +68,7 @@ def text_of_standard_input() -> str:
 
 
 def rows_of(path: Path, columns: Mapping[str, str] | None = None) -> RowFile:
-    """The file with rows, or the text of the standard input; `columns` has the column of each part of a row."""
+    """The file with rows, or the text of standard input or a pipe; `columns` has the column of each part of a row."""
     from pastalang.training.row_files import Mapped, read_text
 
     file: Path | Source = path
