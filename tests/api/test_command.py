@@ -79,13 +79,9 @@ def test_run(pasta: Pasta) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "kind"),
     [
-        (["coffee.pasta"], 1, "bad_inputs"),
         (["coffee.pasta", "-i", "title"], 2, "usage"),
         (["coffee.pasta", "-i", "title=@nowhere.txt"], 3, "unreadable"),
-        (["nowhere.pasta"], 3, "file-not-found"),
-        (["wrong.pasta"], 1, "unknown-name"),
         (["coffee.pasta", "-i", "title=x", "--mode", "fast"], 2, "usage"),
-        (["coffee.pasta", "-i", "title=x", "--model", "./no-folder"], 3, "unreadable"),
     ],
 )
 def test_a_run_that_fails_says_why_in_json(pasta: Pasta, words: list[str], code: int, kind: str) -> None:

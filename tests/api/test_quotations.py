@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import pastalang
-from tests.api.engines import WARM, hashing, json_program, text_program, writing
+from tests.api.engines import WARM, hashing, json_program, writing
 
 TITLE = "Sharp 42 inch TV, “smart” – größe 100 cm"
 
@@ -50,37 +50,10 @@ def test_a_quotation_from_a_list_of_texts_names_its_element() -> None:
     assert result.sources["pages[1]"][span.start : span.end] == "made in"
 
 
-def test_a_part_of_a_record_can_be_quoted() -> None:
-    program = json_program(
-        "  q: verbatim(order.note, max=9)", inputs="order: { note: text, id: integer }", says="{order.note}"
-    )
-    result = writing({'"q": ': '"blue"'}).run(program, order={"note": "a blue one", "id": 3})
-    span = result.field("q").source
-    assert span is not None and span.path == "order.note" and (span.start, span.end) == (2, 6)
-
-
 def test_a_value_that_stands_there_several_times_says_so() -> None:
     program = json_program("  q: verbatim(text, max=9)", inputs="text: text", says="{text}")
     span = writing({'"q": ': '"ho"'}).run(program, text="ho he ho").field("q").source
     assert span is not None and (span.start, span.occurrences) == (0, 2)
-
-
-def test_a_field_may_quote_a_list_and_a_null() -> None:
-    program = json_program(
-        "  q: [verbatim(text)](max=3)\n  r: verbatim(text, max=9) | null", inputs="text: text", says="{text}"
-    )
-    result = writing({'"q": ': '["one", "two"]', '"r": ': "null"}).run(
-        program, text="one two three", on_truncated="keep"
-    )
-    assert result.value == {"q": ["one", "two"], "r": None}
-    assert [(one.start, one.within) for one in result.field("q").sources] == [(0, (0,)), (4, (1,))]
-    assert result.field("r").source is None
-
-
-def test_running_text_quotes_what_a_field_before_wrote() -> None:
-    program = text_program("Say: {a: string(max=20)}\nQuote: {b: verbatim(a, max=9)}")
-    result = writing({"Say: ": "red and blue\n", "Quote: ": "blue"}).run(program, on_truncated="keep")
-    assert result.value == {"a": "red and blue", "b": "blue"} and result.field("b").source.start == 8  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("text", ["<end>", 'Say "hi"\\now', "User:\n\nAssistant:\n", "🙂 שלום", "a\tb"])
@@ -91,12 +64,6 @@ def test_whatever_stands_in_a_source_can_be_quoted(text: str) -> None:
     found = hashing(2).extract(Quote, text, details=True, on_truncated="keep")
     span = found.field("words").source
     assert span is not None and found.sources["text"][span.start : span.end] == found.value.words
-
-
-def test_the_page_of_a_result_marks_the_quotations() -> None:
-    program = json_program("  q: verbatim(text, max=9)", inputs="text: text", says="{text}")
-    page = writing({'"q": ': '"blue"'}).run(program, text="a <blue> one").to_html()
-    assert page.startswith("<!doctype html>") and "blue" in page and "&lt;" in page and "<blue>" not in page
 
 
 def test_an_empty_source_leaves_nothing_to_quote() -> None:

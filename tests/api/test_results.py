@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from tests.api.engines import WARM, hashing, json_program, text_program, writing
+from tests.api.engines import WARM, hashing, json_program
 
 ORDER = json_program(
     '  "unit price": integer(0..9)\n  order: { total: integer(0..9), "per cent": integer(0..9) }\n'
@@ -58,10 +58,3 @@ def test_an_answer_has_what_the_result_has(result: pastalang.Result) -> None:
     assert isinstance(answer, pastalang.Answer) and isinstance(result.usage, pastalang.Usage)
     assert (answer.value, answer.text, answer.fields) == (result.value, result.text, result.fields)
     assert result.thinking == (None,) and not result.is_stacked and result.problems == ()
-
-
-def test_running_text_has_its_fields_by_name_and_its_text_as_written() -> None:
-    result = writing({"is ": "Ann", "aged ": "7"}).run(
-        text_program("She is {who: string(max=5)} aged {age: integer(0..9)}."), on_truncated="keep"
-    )
-    assert result.value["age"] == 7 and result.text.startswith("She is Ann") and result.exact == result.value

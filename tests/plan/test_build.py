@@ -5,9 +5,7 @@ from __future__ import annotations
 from pastalang import Mode
 from pastalang.plan.branches import (
     ROOT,
-    WHOLE,
     Choose,
-    Each,
     Fork,
     Hole,
     Join,
@@ -16,17 +14,14 @@ from pastalang.plan.branches import (
     Repeat,
     Seen,
     Text,
-    TurnEnd,
 )
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from tests.plan.programs import (
     NOWHERE,
     async_,
-    each,
     field,
     fork,
-    given,
     hole,
     json_body,
     named,
@@ -37,7 +32,6 @@ from tests.plan.programs import (
     sync,
     text,
     text_body,
-    value,
 )
 
 
@@ -60,21 +54,10 @@ def test_every_value_of_a_skeleton_is_a_branch_forked_behind_its_key() -> None:
     assert isinstance(hole_, Hole) and hole_.follow == ',\n  "price": '
 
 
-def test_the_last_turn_stays_open() -> None:
-    plan = plan_of(json_body(field("brand")))
-    assert not isinstance(plan.branches[0].segments[-1], TurnEnd)
-
-
 def test_what_is_known_beforehand_is_never_decoded() -> None:
     plan = plan_of(json_body(field("kind", t.Literal("tv")), field("none", t.Null()), field("size", record())))
     assert _skeleton(plan.branches[0]).endswith('{\n  "kind": "tv",\n  "none": null,\n  "size": {}\n}')
     assert len(plan.branches) == 1
-
-
-def test_a_nested_object_belongs_to_the_same_skeleton() -> None:
-    plan = plan_of(json_body(field("size", record(field("width"), field("unit")))))
-    assert _skeleton(plan.branches[0]).endswith('{\n  "size": {\n    "width": ·,\n    "unit": ·\n  }\n}')
-    assert [branch.name for branch in plan.branches] == ["", "size.width", "size.unit"]
 
 
 def test_a_field_with_after_waits_and_writes_its_own_key() -> None:
@@ -89,13 +72,6 @@ def test_a_field_may_wait_for_one_that_is_written_behind_it() -> None:
     plan = plan_of(json_body(field("headline", after=("brand",)), field("brand")))
     assert _skeleton(plan.branches[0]).endswith('{\n  ·,\n  "brand": ·\n}')
     assert named(plan, "headline").segments[0] == Join((named(plan, "brand").id,))
-
-
-def test_waiting_for_an_object_is_waiting_for_everything_in_it() -> None:
-    size = record(field("width"), field("unit"))
-    plan = plan_of(json_body(field("size", or_null(size)), field("note", after=("size",))))
-    waited = named(plan, "note").segments[0]
-    assert waited == Join(tuple(named(plan, name).id for name in ("size", "size.width", "size.unit")))
 
 
 def test_a_sequential_group_is_one_branch() -> None:
@@ -119,27 +95,11 @@ def test_an_optional_object_is_a_choice_of_how_it_begins() -> None:
     assert named(plan, "size.width").view[-1] == Seen(named(plan, "size").id, (0, 0, 0))
 
 
-def test_objects_that_begin_alike_are_told_apart_by_their_tags() -> None:
-    shapes = t.Union((
-        record(field("kind", t.Literal("circle")), field("radius")),
-        record(field("kind", t.Literal("square")), field("radius")),
-    ), "kind")  # fmt: skip
-    plan = plan_of(json_body(field("shape", shapes)))
-    assert [branch.name for branch in plan.branches[2:]] == ["shape(circle).radius", "shape(square).radius"]
-
-
 def test_an_object_may_begin_with_a_group_that_begins_with_something_known() -> None:
     group = record(field("kind", t.Null(), group=0), field("x", group=0))
     (choose,) = named(plan_of(json_body(field("it", or_null(group)))), "it").segments
     assert isinstance(choose, Choose)
     assert choose.arms[0].lead == '{\n    "kind": '
-
-
-def test_an_object_may_begin_with_a_list() -> None:
-    begins = record(field("rows", t.Array(record(field("x")), max_items=2)))
-    (choose,) = named(plan_of(json_body(field("it", or_null(begins)))), "it").segments
-    assert isinstance(choose, Choose)
-    assert choose.arms[0].lead == '{\n    "rows": '
 
 
 def test_objects_that_cannot_be_told_apart_are_one_hole() -> None:
@@ -160,12 +120,6 @@ def test_the_first_field_of_an_item_is_decoded_in_the_chain_and_the_others_besid
     assert named(plan, "lines[].total").segments[0] == Join((named(plan, "lines[].qty").id,))
 
 
-def test_a_list_of_anything_else_is_one_hole() -> None:
-    plan = plan_of(json_body(field("ports", t.Array(t.String(6), max_items=4))))
-    (only,) = named(plan, "ports").segments
-    assert isinstance(only, Hole)
-
-
 def test_a_list_whose_objects_must_differ_is_one_hole() -> None:
     plan = plan_of(json_body(field("lines", t.Array(record(field("name"), field("qty")), unique=True))))
     (only,) = named(plan, "lines").segments
@@ -180,33 +134,12 @@ def test_in_lock_step_values_know_their_place_and_stay_to_the_end() -> None:
     assert (first.release, second.release) == (Release.NEVER, Release.AT_END)
 
 
-def test_in_lock_step_only_plain_values_go_together() -> None:
-    structured = (field("a", group=1), field("b", group=1), field("size", or_null(record(field("w")))))
-    plan = plan_of(json_body(*structured, field("c"), field("d", after=("c",))), mode=Mode.LOCKSTEP)
-    assert [branch.name for branch in plan.branches if branch.lockstep is not None] == ["c"]
-
-
-def test_an_async_leaves_the_room_that_it_announces_and_a_sync_shows_it() -> None:
-    plan = plan_of(
-        text_body(text("A "), async_("food", hole("food"), reserve=60), text(" B "), sync("food"), text("C "))
-    )
-    food = named(plan, "food")
-    assert food.reserve == 60
-    assert Join((food.id,)) in plan.branches[0].segments
-    assert food.release is Release.NEVER
-
-
 def test_a_promise_is_kept_where_the_async_stands() -> None:
     pieces = (promise("food", "eating", 60), text(" B "), async_("food", hole("food"), promised=True))
     root = plan_of(text_body(*pieces)).branches[0]
     tag, forked, _, placed = root.segments[-4:]
     assert tag == Text('<promise topic="eating" tokens="60"/>', shown=False)
     assert isinstance(forked, Fork) and placed == Place(forked.branch)
-
-
-def test_a_branch_that_joins_nothing_may_free_its_memory_at_its_end() -> None:
-    plan = plan_of(text_body(async_("food", hole("food")), text("B")))
-    assert named(plan, "food").release is Release.AT_END
 
 
 def test_a_sync_with_a_hole_behind_it_feeds_a_tag_first() -> None:
@@ -227,42 +160,6 @@ def test_a_fork_whose_end_looks_like_another_item_stops_with_the_turn() -> None:
     repeat, behind = plan_of(text_body(tips, text("2. more"))).branches[0].segments[-2:]
     assert isinstance(repeat, Repeat) and repeat.stop is None
     assert behind == Text("2. more")
-
-
-def test_an_object_in_running_text_is_seen_by_what_follows() -> None:
-    root = plan_of(text_body(hole("spec", record(field("a"), field("b"))), text(" so "), hole("end"))).branches[0]
-    join, closing, _ = root.segments[-3:]
-    assert isinstance(join, Join) and len(join.branches) == 2
-    assert closing == Text("\n} so ")
-
-
-def test_a_fan_out_is_one_pattern() -> None:
-    outline = hole("outline", t.Array(t.String(5), max_items=4))
-    plan = plan_of(
-        text_body(outline, text("\n"), each("p", "outline", value("p"), text(": "), hole("para"), reserve=80))
-    )
-    last = plan.branches[0].segments[-1]
-    assert isinstance(last, Each)
-    assert (last.over, last.over_hole, last.maximum, last.stacked) == ("outline", True, 4, False)
-    assert named(plan, "p[]").reserve == 80
-
-
-def test_documents_part_where_their_input_is_first_mentioned() -> None:
-    plan = plan_of(
-        json_body(field("brand")), inputs=(given("note", is_each=True),), prompt=(text("Read: "), value("note"))
-    )
-    root, document, brand = plan.branches
-    assert root.segments[-2] == Text("Read: ")
-    last = root.segments[-1]
-    assert isinstance(last, Each) and last.stacked
-    assert document.name == "note[]" and brand.parent == document.id
-    assert brand.view == (Seen(ROOT, (5,)), Seen(document.id, (4,)))
-
-
-def test_what_was_joined_before_a_fork_is_seen_from_it() -> None:
-    pieces = (async_("a", hole("a")), text("x"), sync("a"), text("y"), async_("b", hole("b")))
-    plan = plan_of(text_body(*pieces))
-    assert named(plan, "b").view[-1] == Seen(named(plan, "a").id, WHOLE)
 
 
 def test_deep_types_are_looked_at_once_per_level() -> None:

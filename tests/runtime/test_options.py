@@ -203,14 +203,6 @@ def test_an_engine_refuses_what_it_could_not_run_with(options: Any, told: str) -
         Engine(uniform_model(320), byte_tokenizer(), **options)
 
 
-def test_a_plan_is_of_its_template_and_of_no_other() -> None:
-    engine = Engine(uniform_model(320), byte_tokenizer())
-    plan = engine.plan(PROGRAM)
-    assert engine.run(plan, {}, template="t").value == engine.run(plan, {}).value
-    with pytest.raises(BadInputs, match="the plan belongs to the template `t`, not to `other`"):
-        engine.run(plan, {}, template="other")
-
-
 @pytest.mark.parametrize(
     ("call", "error", "told"),
     [
