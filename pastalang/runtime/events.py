@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TypeAlias
 
 from pastalang.runtime.errors import RunError
@@ -98,22 +99,26 @@ class EventLog:
         self._events: list[Event] = []
         self._known: Counter[Hashable] = Counter()  # in earlier attempts: characters of a field, or events of a kind
         self._now: Counter[Hashable] = Counter()  # in this attempt
+        self._lock = Lock()  # one thread takes events while another one makes the steps of all requests
 
     def report(self, *events: Event) -> None:
         if self.is_read:
-            self._events += events
+            with self._lock:
+                self._events += events
 
     def take(self) -> list[Event]:
         """The events since the last call that the caller has not seen."""
-        events, self._events = self._events, []
-        return [news for event in events if (news := self._news(event)) is not None]
+        with self._lock:
+            events, self._events = self._events, []
+            return [news for event in events if (news := self._news(event)) is not None]
 
     def start_again(self) -> None:
         """The request was preempted. Events that the caller has not taken will be reported again."""
-        self._events.clear()
-        for key, count in self._now.items():
-            self._known[key] = max(self._known[key], count)
-        self._now.clear()
+        with self._lock:
+            self._events.clear()
+            for key, count in self._now.items():
+                self._known[key] = max(self._known[key], count)
+            self._now.clear()
 
     def _news(self, event: Event) -> Event | None:
         if isinstance(event, TextDelta):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -112,3 +113,19 @@ def test_what_any_earlier_attempt_reported_is_not_reported_again() -> None:
     for text, news in (("ab", []), ("abcd", ["d"]), ("", []), ("abcde", ["e"])):
         log.start_again()
         assert history(report(text)).get(("a", ()), []) == news
+
+
+def test_what_is_taken_while_another_thread_preempts_the_request_is_not_reported_again() -> None:
+    class Slow(EventLog):
+        def _news(self, event: Event) -> Event | None:
+            if other.ident is None:
+                other.start()
+                other.join(0.2)
+            return super()._news(event)
+
+    log = Slow(is_read=True)
+    log.report(TextDelta("a", (), "one "))
+    other = threading.Thread(target=lambda: (log.start_again(), log.report(TextDelta("a", (), "one two"))))
+    taken = log.take()
+    other.join()
+    assert history([*taken, *log.take()]) == {("a", ()): ["one two"]}
