@@ -37,7 +37,7 @@ assistant json {
 ''')
 
 
-def copying_model(*, cells: int = 1 << 14) -> FakeModel:
+def copying_model(*, cells: int = 1 << 14, max_position: int = 1 << 20) -> FakeModel:
     """Goes on as the text did where its last two tokens stood before; otherwise as chance has it."""
     by_chance = hashed_score(320, seed=3)
 
@@ -50,7 +50,7 @@ def copying_model(*, cells: int = 1 << 14) -> FakeModel:
                 break
         return logits.tolist()
 
-    return FakeModel(score, vocabulary=320, cells=cells)
+    return FakeModel(score, vocabulary=320, cells=cells, max_position=max_position)
 
 
 def run(mode: str = "strict", *, engine: Engine | None = None, **options: Any) -> Result:
@@ -157,6 +157,32 @@ def test_contexts_that_push_each_other_out_change_no_answer(monkeypatch: pytest.
     engine = Engine(copying_model(), byte_tokenizer())
     for mode in ("strict", "sequential") * 3:
         assert same(run(mode, engine=engine, drafts=8), run(mode))
+
+
+def test_no_guess_stands_behind_the_last_position_of_the_model() -> None:
+    def last(engine: Engine) -> int:
+        return max(position for step in engine.model.steps for position in step.positions)
+
+    plain = Engine(copying_model(), byte_tokenizer())
+    run("sequential", engine=plain)
+    engine = Engine(copying_model(max_position=last(plain)), byte_tokenizer())
+    found = [run("sequential", engine=engine, drafts=8) for _ in range(3)]
+    assert last(engine) == last(plain) and found[-1].usage.confirmed_tokens > 0
+
+
+def test_an_error_among_guesses_ends_the_run_that_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any, branch: Any) -> Any:
+        if "!" in branch.request.values["title"]:
+            raise ValueError("no tree")
+        return tree(self, branch)
+
+    engine = Engine(copying_model(), byte_tokenizer())
+    tree = type(engine.loop.drafter)._tree
+    monkeypatch.setattr(type(engine.loop.drafter), "_tree", broken)
+    found = engine.batch(COPIES, [{"title": TITLE + end} for end in ("", "!", "?")], drafts=8)
+    assert [type(one).__name__ for one in found] == ["Result", "RunError", "Result"] and "no tree" in str(found[1])
+    engine.check_integrity()
+    assert same(run(engine=engine, drafts=8), run())
 
 
 def test_the_trace_says_what_was_guessed() -> None:

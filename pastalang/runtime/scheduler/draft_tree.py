@@ -43,6 +43,18 @@ class Guess(NamedTuple):
     kind: int = 0
 
 
+def near(guesses: Sequence[Guess], most: int) -> Sequence[Guess]:
+    """The tree without what stands more than `most` tokens behind the branch's last one."""
+    if len(guesses) <= most:
+        return guesses
+    kept, distance, numbers = list[Guess](), {FROM_BRANCH: 0}, {FROM_BRANCH: FROM_BRANCH}
+    for place, guess in enumerate(guesses):
+        if distance.get(guess.parent, most) < most:
+            distance[place], numbers[place] = distance[guess.parent] + 1, len(kept)
+            kept.append(guess._replace(parent=numbers[guess.parent]))
+    return kept
+
+
 class Drafter(Protocol):
     """Guesses what branches draw next. It holds no cells and no random numbers."""
 
@@ -136,17 +148,28 @@ class Drafting:
         self._memory = memory
         self._trees: Sequence[DraftTree] = ()  # of the step that has run
         self._confirmed: list[BranchState] = []  # branches whose rows do not see their confirmed drafts yet
+        self.failed: dict[RequestState, Exception] = {}  # those whose guesses cannot be made, until the step has ended
 
     def clear(self) -> None:
         """Forget the drafts of a step that was broken off; their cells are free already."""
         self._trees = ()
         self._confirmed.clear()
+        self.failed.clear()
 
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
-        """A tree for each branch."""
+        """A tree for each branch. Where that fails, all go without, and it is found out whose guesses fail."""
         if self.drafter is None or most <= 0:
             return [()] * len(branches)
-        return self.drafter.propose(branches, step=step, most=most)
+        try:
+            return self.drafter.propose(branches, step=step, most=most)
+        except Exception as problem:
+            for branch in branches:
+                try:
+                    self.drafter.propose([branch], step=step, most=most)
+                except Exception as own:
+                    self.failed[branch.request] = own
+            self.failed = self.failed or {branch.request: problem for branch in branches}
+            return [()] * len(branches)
 
     @property
     def is_behind(self) -> bool:

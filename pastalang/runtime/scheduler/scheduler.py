@@ -17,7 +17,7 @@ from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
 from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
 from pastalang.runtime.scheduler.admission import Admission, check_length, too_small
-from pastalang.runtime.scheduler.draft_tree import Drafter, Drafting, Guess
+from pastalang.runtime.scheduler.draft_tree import Drafter, Drafting, Guess, near
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
 from pastalang.runtime.scheduler.memory import Memory, release_all, release_dead
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
@@ -205,6 +205,11 @@ class Scheduler:
         self.drafting.end(() if self._step is None else self._step.drafts)
         self._step = None
         self._rows.clear()
+        failed, self.drafting.failed = self.drafting.failed, {}
+        for request, problem in failed.items():
+            with self.failing(request):
+                if not request.is_over:
+                    raise problem
         for request in list(self._active):
             if request.is_waiting:
                 release_dead(request, self.memory)
@@ -313,8 +318,11 @@ class Scheduler:
         return step
 
     def _draft(self, branches: Sequence[BranchState], step: int, free: int) -> Sequence[Sequence[Guess]]:
-        """Drafts take cells that are free and not reserved."""
-        return self.drafting.propose(branches, step=step, most=min(free, self._admission.spare, self._most_drafts))
+        """Drafts take cells that are free and not reserved, and no position behind the model's last one."""
+        most = min(free, self._admission.spare, self._most_drafts)
+        trees = self.drafting.propose(branches, step=step, most=most)
+        left = (self._max_position - branch.sequence.position + 1 for branch in branches)
+        return [near(tree, one) for tree, one in zip(trees, left, strict=True)]
 
     def _in_order(self, owner: OwnerMemory) -> list[BranchState]:
         """Parents first; one branch at a time, the newest first, so that few are under way."""
