@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import closing
 from html import escape
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -84,7 +85,7 @@ def run_cell(shell: Any, line: str, cell: str) -> None:
 def _run(shell: Any, line: str, cell: str, has_colours: bool) -> None:
     words, expressions = split_line(line)
     options = _arguments().parse_args(words)
-    if not options.to.isidentifier():
+    if not options.to.isidentifier() or iskeyword(options.to):
         raise PastaError(f"--to takes the name of a variable, not {options.to}")
     # The first line of a notebook's cell is that of the magic: an empty line keeps the numbers of the others.
     name = f"In[{len(shell.history_manager.input_hist_parsed) - 1}]"
@@ -163,7 +164,7 @@ def split_line(line: str) -> tuple[list[str], dict[str, str]]:
             raise PastaError(f"%%pasta: what follows `{match[1]}=` is not an expression of Python")
         if match[1] in expressions:
             raise PastaError(f"%%pasta: the input `{match[1]}` is given twice")
-        expressions[match[1]] = "".join(parts[at:end]).partition("=")[2]
+        expressions[match[1]] = "".join(parts[at:end]).partition("=")[2].strip()
         at = end + 1
     return words, expressions
 
@@ -176,7 +177,7 @@ def _is_whole(given: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
-            ast.parse(given.partition("=")[2], mode="eval")
+            ast.parse(given.partition("=")[2].strip(), mode="eval")
     except (SyntaxError, ValueError):
         return False
     return True
@@ -212,7 +213,7 @@ class HtmlLive:
 
     def __init__(self, display: Any) -> None:
         self._lanes: dict[str, tuple[str, bool]] = {}
-        self._shown_at = 0.0
+        self._shown_at, self._is_behind = 0.0, False
         self._display = display
         self._handle: Any = None  # until there is something to show
 
@@ -226,16 +227,23 @@ class HtmlLive:
                 self._lanes[where] = text, True
             case FieldAgain(where=where, reason=reason):
                 self._lanes[where] = f"decoded again ({reason})", False
-        now = time.monotonic()
+        now, self._is_behind = time.monotonic(), bool(self._lanes)
         if now - self._shown_at >= _REFRESH:
             self._shown_at = now
-            self._update(self._display.HTML(lanes_html(self._lanes)))
+            self._catch_up()
 
     def finish(self, result: Result) -> None:
+        self._is_behind = False
         self._update(result)
 
     def close(self) -> None:
         """A run that fails leaves what it had written."""
+        if self._is_behind:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        self._is_behind = False
+        self._update(self._display.HTML(lanes_html(self._lanes)))
 
     def _update(self, shown: Any) -> None:
         if self._handle is None:

@@ -88,6 +88,17 @@ def test_inputs_are_expressions_and_the_variable_is_named(shell: InteractiveShel
     assert shell.user_ns["found"].sources == {"title": "Molinari Coffee, Light Roast, 250 g"}
 
 
+def test_a_run_that_fails_leaves_what_it_had_written(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def events(*_: Any, **__: Any) -> Iterator[pastalang.Event]:
+        yield pastalang.FieldStarted("a", ())
+        yield pastalang.FieldDone("a", (), "Sharp", truncated=False)
+        yield pastalang.Failed(pastalang.RunError("no more"))
+
+    monkeypatch.setattr(pastalang.Engine, "stream", events)
+    outcome, captured = run(shell, f"%%pasta title= 'x y'{PROGRAM}")
+    assert not outcome.success and "Sharp" in captured.outputs[-1].data["text/html"]
+
+
 def test_what_a_model_writes_is_data_and_never_markup(shell: InteractiveShell) -> None:
     program = '\ntemplate t()\nuser """Go."""\nassistant json {a: "<b>x</b>" | "<b>y</b>"}\n'
     _, captured = run(shell, f"%%pasta --any-mode{program}")
@@ -120,6 +131,7 @@ def test_warnings_are_shown_and_the_cell_is_run(shell: InteractiveShell) -> None
         ("product more", "unrecognized arguments: more"),
         ("--seed x", "argument --seed: invalid int value: 'x'"),
         ("--to 3", "--to takes the name of a variable, not 3"),
+        ("--to class", "--to takes the name of a variable, not class"),
         ("--model ./nowhere", "nowhere"),
         ('--model="./no where" --seed 1', "./no where"),
     ],
