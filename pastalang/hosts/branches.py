@@ -93,10 +93,12 @@ class Memory:
     values: dict[tuple[Key, Prompt], Kept] = field(default_factory=dict)
     choices: dict[tuple[Key, Prompt], int] = field(default_factory=dict)  # the option that was taken
     rejected: Counter[Key] = field(default_factory=Counter)
+    reported: dict[Key, str] = field(default_factory=dict)  # what the events of a value have said that it is
 
     def forget(self, fields: Iterable[Key]) -> None:
         for key in fields:
             self.rejected[key] += 1
+            self.reported.pop(key, None)
             for known in [one for one in self.values if one[0] == key]:
                 del self.values[known]
 
@@ -422,13 +424,19 @@ class PlanRun:
             on_truncated=hole.sampling.on_truncated or self.base.on_truncated,
         )  # fmt: skip
         branch.here.append(WrittenField(found))
-        self._report(FieldStarted(found.path, items))
+        key = hole.field, items
+        known = self._memory.values.get((key, self._prompt(branch)))
+        is_news = known is None or self._memory.reported.get(key) != known.text
+        if is_news:
+            self._report(FieldStarted(found.path, items))
         kept = await self._value(branch, hole, sources_of(branch, items))
         found.text, found.truncated, found.is_done = kept.text, kept.was_cut, True
         found.decoding.log_probabilities = [math.nan if kept.log_probability is None else kept.log_probability]
         branch.path.own.write(hole.space + kept.text, kept.tokens)
-        self._report(TextDelta(found.path, items, kept.text))
-        self._report(FieldDone(found.path, items, kept.text, kept.was_cut))
+        if is_news:
+            self._report(TextDelta(found.path, items, kept.text))
+            self._report(FieldDone(found.path, items, kept.text, kept.was_cut))
+            self._memory.reported[key] = kept.text
 
     async def _value(self, branch: HostBranch, hole: Hole, sources: Mapping[str, str]) -> Kept:
         """A value that fits its type. Raises `HostError` if the server gives none."""

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from math import ceil
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import finalize
 
 from pastalang.failures import PastaError
@@ -46,7 +46,7 @@ from pastalang.plan.branches import Form, Hole, Mode, Placement
 from pastalang.plan.build import with_history
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import fields_of
-from pastalang.program.types import Sampling
+from pastalang.program.types import Object, Sampling
 from pastalang.runtime.answer import answers_of, as_callers_see_it, layout_of
 from pastalang.runtime.answer_parts import FieldResult
 from pastalang.runtime.asking import Asking
@@ -62,7 +62,7 @@ from pastalang.runtime.call import (
     options_of,
 )
 from pastalang.runtime.errors import BadInputs, Problem, RunError
-from pastalang.runtime.events import Done, Event, Failed, FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.inputs import roles_of as roles_of_history
 from pastalang.runtime.log import OnRequest, report_outcome
@@ -73,9 +73,11 @@ from pastalang.runtime.request_window import Given, Outcome, Window, aoutcomes_i
 from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage, warn
 from pastalang.runtime.trace import Trace
 from pastalang.runtime.windows import TokenCounter, Windowing
-from pastalang.values.paths import path_text, place_in_answer
+from pastalang.values.json import write_json
+from pastalang.values.paths import WHOLE, path_text, place_in_answer
 
 T = TypeVar("T")
+Report: TypeAlias = Callable[[Event], None]
 _TOKEN_BYTES: Final = 3  # of a token, where nothing knows the tokenizer
 _LONGEST_TOKEN: Final = 1_000  # characters
 
@@ -151,6 +153,7 @@ class RemoteEngine(Asking):
         placement: str | Placement | None = None,
     ) -> Plan:  # fmt: skip
         """The plan that `run` uses. Raises `Unsupported` for what this server cannot be asked."""
+        options_of({"placement": placement})
         if placement is not None and Placement(placement) is Placement.GAPS:
             raise Unsupported("a server places values right behind what they see: leave `placement` out")
         plan = self._plans.plan(program, template=template, mode=mode)
@@ -303,9 +306,7 @@ class RemoteEngine(Asking):
             return call, values
         return replace(call, plan=with_history(plan, roles_of_history(values[plan.history.name]))), values
 
-    async def _run(
-        self, call: _Call, values: Mapping[str, Any], report: Callable[[Event], None] | None = None
-    ) -> Result[Any]:
+    async def _run(self, call: _Call, values: Mapping[str, Any], report: Report = lambda event: None) -> Result[Any]:
         started = time.monotonic()
         patience = self._transport.patience
         end = None if patience.deadline is None else started + patience.deadline
@@ -323,7 +324,7 @@ class RemoteEngine(Asking):
 
     async def _in_branches(
         self, call: _Call, values: Mapping[str, Any], started: float, end: float | None,
-        report: Callable[[Event], None] | None,
+        report: Report,
     ) -> Result[Any]:  # fmt: skip
         assert self._server is not None and self._turns is not None
         turns = await self._turns.of(roles_of(call.plan), end=end)
@@ -342,6 +343,8 @@ class RemoteEngine(Asking):
             if not blamed or call.policy is None or rounds >= call.policy.repair:
                 break
             memory.forget(blamed)
+            for (name, items), reason in blamed.items():
+                report(FieldAgain(name, items, reason))
             rounds += 1
         usage = _usage(
             [(one.prompt_tokens, one.cached_tokens, one.tokens) for one in replies], waves=run.waves, rounds=rounds,
@@ -351,15 +354,15 @@ class RemoteEngine(Asking):
 
     async def _in_whole(
         self, call: _Call, values: Mapping[str, Any], started: float, end: float | None,
-        report: Callable[[Event], None] | None,
+        report: Report,
     ) -> Result[Any]:  # fmt: skip
         found = await self._chats.answer(
             call.plan, values, sampling=call.sampling, seed=call.options.seed, end=end, policy=call.policy
         )
-        if report is not None:
-            report(FieldStarted("answer", ()))
-            report(TextDelta("answer", (), found.answer.text))
-            report(FieldDone("answer", (), found.answer.text, truncated=False))
+        for name, text in _parts(call.plan, found.answer):
+            report(FieldStarted(name, ()))
+            report(TextDelta(name, (), text))
+            report(FieldDone(name, (), text, truncated=False))
         usage = _usage(
             [(found.prompt_tokens, found.cached_tokens, found.written_tokens)], waves=found.requests,
             rounds=found.requests - 1, seconds=time.monotonic() - started, mode="whole", requests=found.requests,
@@ -408,6 +411,13 @@ def _warned(event: Event) -> Event:
     return event
 
 
+def _parts(plan: Plan, answer: Answer) -> list[tuple[str, str]]:
+    """The values of an object by their names, or the only one of an answer that is none."""
+    if not isinstance(plan.output, Object) or not isinstance(answer.exact, dict):
+        return [(WHOLE, answer.text)]
+    return [(path_text((key,)), write_json(value)) for key, value in answer.exact.items()]
+
+
 def _usage(
     counts: list[tuple[int, int, int]],
     *,
@@ -434,11 +444,11 @@ def _counter_of(tokenizer: Any) -> TokenCounter:
 
 def _judged(
     run: PlanRun, answers: tuple[Answer, ...], policy: Policy | None
-) -> tuple[list[Any], list[Problem], set[Key]]:
-    """The validated values, what a validator objects to, and the fields that are to blame."""
+) -> tuple[list[Any], list[Problem], dict[Key, str]]:
+    """The validated values, what a validator objects to, and the fields that are to blame, with the reason."""
     models: list[Any] = []
     problems: list[Problem] = []
-    blamed: set[Key] = set()
+    blamed: dict[Key, str] = {}
     if policy is None:
         return models, problems, blamed
     documents = [run.root] if len(answers) == 1 else run.documents
@@ -447,7 +457,7 @@ def _judged(
         models.append(model)
         for one in objections:
             fields = [field for field in answer.fields if _is_to_blame(one, field.path, field.items)]
-            blamed |= {(field.path, field.items) for field in fields}
+            blamed |= {(field.path, field.items): one.reason for field in fields}
             problems.append(_problem(one, fields, number))
     return models, problems, blamed
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -47,17 +48,17 @@ class Address:
 
 def address_of(text: str) -> Address:
     """Raises `BadInputs` for an address at which no server can be asked."""
-    url, _, model = text.partition("#")
+    url, _, model = text.partition("#") if isinstance(text, str) else (text, "", "")
     import httpx
 
     try:
         parts = urlsplit(url)
         is_whole = is_address(url) and bool(parts.hostname) and (parts.port or 1) > 0 and bool(httpx.URL(url))
-    except (ValueError, httpx.InvalidURL):
+    except (ValueError, TypeError, AttributeError, httpx.InvalidURL):
         is_whole = False
-    if not is_whole:
+    if not is_whole or any(map(str.isspace, url)):
         raise BadInputs(f"the address of a server is written http://host:8000/v1#model, or https://…, not {url!r:.80}")
-    if parts.username is not None or parts.query:
+    if parts.username is not None or "?" in url:
         raise BadInputs(f"an address is written to rows and logs: leave keys out of it, and set {KEY_VARIABLE}")
     before, is_longer, _ = parts.path.rstrip("/").partition("/v1/")
     if is_longer:
@@ -135,6 +136,11 @@ def connect(
     from pastalang.runtime.log import check_hook
 
     address = address_of(url)
+    for name, given in (("model", model), ("api_key", api_key)):
+        if not isinstance(given, str | None):
+            raise BadInputs(f"`{name}` must be a text, not {type(given).__name__}")
+    if not (tokenizer is None or isinstance(tokenizer, str | Path) or hasattr(tokenizer, "encode")):
+        raise BadInputs(f"`tokenizer` must be one of transformers, or its name or folder, not {tokenizer!r:.40}")
     kinds = [one.value for one in Kind]
     if kind != "auto" and kind not in kinds:
         raise BadInputs(f"`kind` must be auto, {', '.join(kinds)}, not {kind!r:.40}")
@@ -176,6 +182,9 @@ def _engine_at(
             wait_for(asked.close())
             raise
         chosen = found if kind == "auto" else chosen
+    elif chosen is Kind.OPENAI:  # which of its models read keys as words; some servers list none
+        with suppress(HostError):
+            _, names = wait_for(models_at(asked, first))
     tokenizer = (os.environ.get(TOKENIZER_VARIABLE) or None) if tokenizer is None else tokenizer
     if isinstance(tokenizer, str | Path):
         from pastalang.runtime.models.loading import load_tokenizer

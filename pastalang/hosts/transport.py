@@ -114,10 +114,13 @@ class Transport:
                             break  # those who had the places have just given up
                         self.sent += 1
                         outcome = _Again("no answer") if attempt == 0 else outcome
-                        answered = await self._once(client, method, path, body, patience.timeout)
-                    if isinstance(answered, _Answer):
-                        return answered.value
-                    outcome = answered
+                        if not client.is_closed:
+                            answered = await self._once(client, method, path, body, patience.timeout)
+                            if isinstance(answered, _Answer):
+                                return answered.value
+                            outcome = answered
+                    if client.is_closed:
+                        raise HostError(f"{self.url}{path} was not answered: the engine was closed meanwhile")
                     if attempt == patience.retries or (outcome.retry_after or 0) > patience.longest_pause:
                         times = "once" if attempt == 0 else f"{attempt + 1} times"
                         reason = f"{self.url}{path} failed {times}: {outcome.reason}"
@@ -195,10 +198,12 @@ def _message(answer: httpx.Response) -> str:
         body = answer.json()
     except (ValueError, RecursionError):
         return answer.text[:_SHOWN].strip() or answer.reason_phrase
-    found = body.get("error", body.get("message", body.get("detail", body))) if isinstance(body, dict) else body
-    if isinstance(found, dict):
-        found = found.get("message", found)
-    return str(found)[:_SHOWN]
+    return str(_said(_said(body, "error", "message", "detail"), "message", "detail"))[:_SHOWN]
+
+
+def _said(body: Any, *names: str) -> Any:
+    """What stands under the first of the names that has something; all of it if none has."""
+    return next((body[name] for name in names if body.get(name)), body) if isinstance(body, dict) else body
 
 
 def _seconds(answer: httpx.Response) -> float | None:

@@ -19,7 +19,7 @@ from pastalang.runtime.repair.validation import CheckedValue, Objection, Policy,
 from pastalang.runtime.result import Answer
 from pastalang.values.absent import absent_in, without_cuts
 from pastalang.values.fit import read, to_python, without_absent
-from pastalang.values.json import NotJson, parse_json, write_json
+from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.paths import path_text
 from pastalang.values.quotes import no_texts, quotable_texts
 from pastalang.values.text import message_texts
@@ -132,7 +132,7 @@ class _Chat:
         """The answer with other values in place of those that are rejected; all of it anew if they have no keys."""
         text = text.encode(errors="replace").decode()  # of half a character, which cannot be sent
         reasons = "\n".join(f"- {path_text(one.path) or 'all of it'}: {one.reason}" for one in objections[:10])
-        keys = _rejected_keys(objections, self.output)
+        keys = _rejected_keys(objections, self.output, text)
         reply = {"role": "assistant", "content": text}
         if not keys or not isinstance(self.output, t.Object):
             request = f"This answer is not accepted:\n{reasons}\nWrite it again, corrected."
@@ -140,11 +140,12 @@ class _Chat:
         part = t.Object(tuple(one for one in self.output.fields if one.key in keys))
         names = ", ".join(f'"{key}"' for key in keys)
         request = f"These values are not accepted:\n{reasons}\nWrite {names} again, corrected."
-        return _merged(text, await self.ask(part, reply, {"role": "user", "content": request}), keys)
+        more = await self.ask(part, reply, {"role": "user", "content": request})
+        return _merged(text, more, [field.key for field in self.output.fields])
 
     async def ask(self, output: t.Type, *more: Mapping[str, str]) -> str:
-        is_object = isinstance(output, t.Object)
-        schema = schema_of(output if is_object else _wrapped(output), self.types)
+        asked = output if isinstance(output, t.Object) else _wrapped(output)
+        schema = schema_of(asked, self.types)
         body: dict[str, Any] = {
             "model": self.chats.model,
             "messages": [*self.messages, *more],
@@ -158,7 +159,7 @@ class _Chat:
         }
         answer = await self.chats.transport.post("/v1/chat/completions", body, end=self.end)
         text = understood(self.chats.transport.url, answer, self._read)
-        return text if is_object else _unwrapped(text)
+        return _unwrapped(text) if asked is not output else _merged(text, "{}", [field.key for field in asked.fields])
 
     def _read(self, answer: Any) -> str:
         """The text of an answer, whose tokens are counted."""
@@ -189,13 +190,15 @@ def _unwrapped(text: str) -> str:
     return write_json(found[_KEY]) if isinstance(found, dict) and _KEY in found else text
 
 
-def _rejected_keys(objections: Sequence[Objection], output: t.Type) -> tuple[str, ...]:
-    """The keys of an object that are rejected, or that a validator which rejects all of it reads; empty if some
-    objection is to something else."""
-    known = [field.key for field in output.fields] if isinstance(output, t.Object) else []
+def _rejected_keys(objections: Sequence[Objection], output: t.Type, text: str) -> tuple[str, ...]:
+    """The keys of an object that are rejected or missing, or that a validator which rejects all of it reads; empty if
+    some objection is to something else."""
+    fields, given = output.fields if isinstance(output, t.Object) else (), _object_in(text) or {}
+    known = [field.key for field in fields]
+    missing = {field.key for field in fields if field.default is None and field.key not in given}
     found: set[str] = set()
     for one in objections:
-        keys = {str(one.path[0])} if one.path else {key for key in one.fields if key in known}
+        keys = {str(one.path[0])} if one.path else {key for key in one.fields if key in known} or missing
         if not keys or not keys.issubset(known):
             return ()
         found |= keys
@@ -203,14 +206,20 @@ def _rejected_keys(objections: Sequence[Objection], output: t.Type) -> tuple[str
 
 
 def _merged(text: str, again: str, keys: Sequence[str]) -> str:
-    """The answer with the values that were asked for again, and no others, in the order of its keys."""
+    """The answer with the values that were asked for again, in the order of its keys, and with no other key."""
+    old, new = _object_in(text), _object_in(again)
+    if old is None or new is None or (not new and old.keys() <= set(keys)):
+        return text
+    both = {**old, **new}
+    return write_json({key: both[key] for key in keys if key in both})
+
+
+def _object_in(text: str) -> dict[str, JsonValue] | None:
     try:
-        old, new = parse_json(text), parse_json(again)
+        found = parse_json(text)
     except NotJson:
-        return text
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return text
-    return write_json({**old, **{key: new[key] for key in keys if key in new}})
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def spelled_at(value: Any, path: Sequence[str | int]) -> str:

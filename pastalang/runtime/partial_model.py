@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -74,6 +74,8 @@ class _Growing:
             case FieldStarted() | FieldAgain():
                 self._done.pop(event.where, None)
             case Done(result=result):
+                exact = result.answers[0].exact
+                self._done = {place: one for place, one in self._done.items() if not _is_behind(exact, one[0])}
                 return Partial(self._value(), tuple(self._done), result.value)
             case Failed(error=error):
                 raise error
@@ -92,6 +94,18 @@ class _Growing:
         if self._model is None:
             return whole
         return read_partial(self._model, whole if isinstance(whole, dict) else {})
+
+
+def _is_behind(whole: Any, path: Sequence[str | int]) -> bool:
+    """Whether the path leads behind the end of a list, which was longer before it was decoded again."""
+    for step in path:
+        if isinstance(step, int):
+            if not isinstance(whole, list) or step >= len(whole):
+                return True
+            whole = whole[step]
+        else:
+            whole = whole.get(step) if isinstance(whole, dict) else None
+    return False
 
 
 def _with(whole: Any, path: tuple[str | int, ...], value: JsonValue) -> Any:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import re
+from collections import Counter
 from typing import Any, Literal
 
 import httpx
@@ -14,7 +15,7 @@ from pydantic import BaseModel, field_validator
 
 import pastalang
 from pastalang.errors import HostError, PastaError
-from tests.hosts.stand_in import StandIn
+from tests.hosts.stand_in import StandIn, first_value
 
 KINDS = ("vllm", "sglang", "llama.cpp")
 PRODUCT = pastalang.compile('''
@@ -238,6 +239,49 @@ def test_a_stream_tells_of_each_value() -> None:
     assert [type(one).__name__ for one in events[-2:]] == ["FieldDone", "Done"]
     done = {one.where: one.text for one in events if isinstance(one, pastalang.FieldDone)}
     assert done == {"brand": '"text"', "kind": '"tv"', "size": "0", "headline": '"text"'}
+
+
+def test_what_is_written_again_is_void_and_what_stays_is_told_once() -> None:
+    class All(Product):
+        size: int | None
+        headline: str
+
+    brands = iter(['"Shirp"', '"Sharp"'])
+    host = StandIn(
+        answer=lambda prompt, asked: next(brands) if prompt.endswith('"brand":') else first_value(prompt, asked)
+    )
+    *events, _ = host.connect().stream(PRODUCT, title="x", model=All, repair=1)
+    told = Counter((type(one).__name__, one.where) for one in events)
+    assert told["FieldAgain", "brand"] == 1 and told["FieldDone", "brand"] == told["FieldDone", "headline"] == 2
+    assert told["FieldDone", "kind"] == told["TextDelta", "size"] == 1
+
+
+def test_a_list_that_is_shorter_in_the_end_has_no_values_of_the_longer_one() -> None:
+    class Line(BaseModel):
+        name: str
+
+    class Lines(BaseModel):
+        lines: list[Line]
+
+        @field_validator("lines")
+        @classmethod
+        def _good(cls, lines: list[Line]) -> list[Line]:
+            if lines[0].name == "bad":
+                raise ValueError("is bad")
+            return lines
+
+    names = iter(["bad", "two", "three", "good"])
+
+    def answer(prompt: str, constraint: Any) -> str:
+        if "choice" not in constraint:
+            return f' "{next(names)}"'
+        written = prompt.count('"name"')
+        goes_on = not written or ('"bad"' in prompt and written < 3)
+        return next(one for one in constraint["choice"] if ("{" in one) == goes_on)
+
+    *_, last = StandIn(answer=answer).connect().stream_model(Lines, "x", repair=1)
+    assert last.final == Lines(lines=[Line(name="good")]) and last.done == ("lines[0].name",)
+    assert [one.name for one in last.value.lines] == ["good"]
 
 
 def test_leaving_a_run_leaves_no_request_open() -> None:

@@ -21,6 +21,7 @@ from pastalang.hosts.transport import Patience, _seconds
 from tests.hosts.stand_in import StandIn
 from tests.hosts.test_branches import PRODUCT, Product
 
+KEYS = 'template t(title: text)\nuser """{title} {schema}"""\nassistant json {unit_price: integer}\n'
 FIRST = {"brand": "Sharp", "kind": "tv", "size": 1, "headline": "x"}
 
 
@@ -198,6 +199,49 @@ def test_a_number_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     [name] = wrong
     with pytest.raises(BadInputs, match=f"`{name}` must be"):
         pastalang.connect("http://host/v1", **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"url": None}, "not None"), ({"url": "http://h /v1"}, "is written"), ({"url": "http://h/v1?"}, "keys out"),
+        ({"api_key": 5}, "`api_key` must be a text"), ({"model": 5}, "`model` must be a text"),
+        ({"kind": "openai", "model": "m", "tokenizer": 5}, "`tokenizer` must be one of transformers"),
+    ],
+)  # fmt: skip
+def test_what_is_no_address_or_name_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
+        pastalang.connect(**{"url": "http://host/v1", **wrong})
+    with pytest.raises(BadInputs, match="`placement` must be"):
+        StandIn().connect().plan(PRODUCT, placement="tight")
+
+
+def test_an_engine_that_is_closed_during_a_run_says_so() -> None:
+    async def close() -> None:
+        await engine._transport.close()
+        raise httpx.ReadError("closed")
+
+    engine = odd("openai", "/v1/chat/completions", close)
+    with pytest.raises(HostError, match="was not answered: the engine was closed"):
+        engine.run(PRODUCT, title="x")
+
+
+@pytest.mark.parametrize(
+    "said", [{"error": None, "message": "too long"}, {"error": {"message": None, "detail": "too long"}}]
+)
+def test_the_reason_is_what_has_a_text(said: Any) -> None:
+    with pytest.raises(HostError, match="status 400: too long"):
+        odd("openai", "/v1/chat/completions", httpx.Response(400, json=said)).run(PRODUCT, title="x")
+
+
+@pytest.mark.parametrize("kind", ["auto", "openai"])
+def test_a_server_whose_model_reads_keys_as_words_is_shown_words(kind: str) -> None:
+    listed = {"data": [{"id": "m", "owned_by": "pastalang", "keys_in_words": True}]}
+    host = Odd("openai")
+    host.path, host.reply = "/v1/models", listed
+    engine = pastalang.connect("http://host/v1#m", kind=kind, transport=httpx.MockTransport(host.handle))
+    engine.run(pastalang.compile(KEYS), title="x")
+    assert '"Unit price"' in host.bodies[0]["messages"][0]["content"]
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")

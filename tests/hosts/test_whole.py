@@ -33,6 +33,17 @@ def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
     assert "not accepted" in second["messages"][-1]["content"] and result.usage.requests == 2
 
 
+def test_a_missing_field_is_asked_for_by_itself_and_one_that_nobody_wants_is_left_out() -> None:
+    answers = iter(['{"kind": "tv", "more": 1}', '{"brand": "Sharp", "kind": "radio"}'])
+    host = StandIn("openai", answer=lambda *_: next(answers))
+    *_, last = host.connect().stream_model(Product, "Sharp TV")
+    assert last.final == Product(brand="Sharp", kind="tv") and list(last.done) == ["brand", "kind"]
+    assert (last.value.brand, last.value.kind) == ("Sharp", "tv")
+    assert list(host.bodies[1]["response_format"]["json_schema"]["schema"]["properties"]) == ["brand"]
+    host = StandIn("openai", answer=lambda *_: '{"brand": "Sharp", "more": 1, "kind": "tv"}')
+    assert host.connect().extract(Product, "Sharp TV").kind == "tv" and len(host.bodies) == 1
+
+
 def test_an_answer_that_never_fits_is_an_error() -> None:
     host = StandIn("openai", answer=lambda prompt, constraint: "no JSON at all")
     with pytest.raises(HostError, match="the server's 3 answers do not fit their type"):
