@@ -33,6 +33,7 @@ from pastalang.runtime.answer_html import hue, under
 from pastalang.runtime.call import template_of
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.result import Result
+from pastalang.values.paths import is_inside
 
 _INPUT: Final = re.compile(r"([^\W\d]\w*)=(?!=)(.*)", re.DOTALL)
 _QUOTED: Final = re.compile(r"""((?:--[\w-]+=)?)(["'])(.*)\2""", re.DOTALL)
@@ -226,6 +227,7 @@ class HtmlLive:
             case FieldDone(where=where, text=text):
                 self._lanes[where] = text, True
             case FieldAgain(where=where, reason=reason):
+                self._lanes = {place: lane for place, lane in self._lanes.items() if not is_inside(place, where)}
                 self._lanes[where] = f"decoded again ({reason})", False
         now, self._is_behind = time.monotonic(), bool(self._lanes)
         if now - self._shown_at >= _REFRESH:

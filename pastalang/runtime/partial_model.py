@@ -13,7 +13,7 @@ from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted
 from pastalang.runtime.question import Question
 from pastalang.values.json import JsonValue, NotJson, parse_json
-from pastalang.values.paths import WHOLE, is_mark, steps_of
+from pastalang.values.paths import WHOLE, is_inside, is_mark, steps_of
 from pastalang.values.pydantic.to_model import partial_model, read_partial
 
 M = TypeVar("M")
@@ -71,8 +71,11 @@ class _Growing:
             case FieldDone():
                 self._done[event.where] = self._path(event), _value(event.text)
                 return Partial(self._value(), tuple(self._done))
-            case FieldStarted() | FieldAgain():
+            case FieldStarted():
                 self._done.pop(event.where, None)
+            case FieldAgain(where=where):
+                is_all = where == WHOLE and not self._is_object
+                self._done = {one: done for one, done in self._done.items() if not (is_all or is_inside(one, where))}
             case Done(result=result):
                 exact = result.answers[0].exact
                 self._done = {place: one for place, one in self._done.items() if not _is_behind(exact, one[0])}

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 import pastalang
 from pastalang import Done, Failed, FieldDone, FieldStarted, Joined, TextDelta
@@ -118,6 +118,29 @@ def test_a_model_grows_field_by_field_to_what_extract_returns() -> None:
         assert type(last.value).__name__ == "PartialBill" and any(None in dict(one.value).values() for one in growing)
         kinds = {one.value.kind for one in growing if "kind" not in one.done}
         assert kinds <= {None} and all(one.value.kind == whole.kind for one in growing if "kind" in one.done)
+
+
+def test_a_list_that_is_decoded_again_begins_anew() -> None:
+    class Item(BaseModel):
+        name: str
+        qty: int
+
+    class Order(BaseModel):
+        title: str
+        lines: list[Item]
+
+        @field_validator("lines")
+        @classmethod
+        def _once(cls, lines: list[Item]) -> list[Item]:
+            if next(rejections, False):
+                raise ValueError("not these")
+            return lines
+
+    for seed in (1, 2):
+        rejections = iter([True])
+        found = [*hashing(seed).stream_model(Order, "x y", sampling=WARM, repair=2, on_truncated="keep")]
+        assert any("lines[1].name" in one.done for one in found) and next(rejections, None) is None
+        assert not any("lines" in one.done and "lines[0].name" in one.done for one in found)
 
 
 def test_a_value_that_is_no_model_grows_as_json_and_so_does_one_for_asyncio() -> None:

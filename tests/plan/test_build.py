@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pastalang import Mode
 from pastalang.plan.branches import (
     ROOT,
     Choose,
     Fork,
     Hole,
     Join,
-    Place,
     Release,
     Repeat,
     Seen,
@@ -27,7 +25,6 @@ from tests.plan.programs import (
     named,
     or_null,
     plan_of,
-    promise,
     record,
     sync,
     text,
@@ -66,12 +63,6 @@ def test_a_field_with_after_waits_and_writes_its_own_key() -> None:
     assert join == Join((named(plan, "brand").id,))
     assert key == Text('"headline": ')
     assert named(plan, "brand").release is Release.AFTER_JOIN
-
-
-def test_a_field_may_wait_for_one_that_is_written_behind_it() -> None:
-    plan = plan_of(json_body(field("headline", after=("brand",)), field("brand")))
-    assert _skeleton(plan.branches[0]).endswith('{\n  ·,\n  "brand": ·\n}')
-    assert named(plan, "headline").segments[0] == Join((named(plan, "brand").id,))
 
 
 def test_a_sequential_group_is_one_branch() -> None:
@@ -124,22 +115,6 @@ def test_a_list_whose_objects_must_differ_is_one_hole() -> None:
     plan = plan_of(json_body(field("lines", t.Array(record(field("name"), field("qty")), unique=True))))
     (only,) = named(plan, "lines").segments
     assert isinstance(only, Hole)
-
-
-def test_in_lock_step_values_know_their_place_and_stay_to_the_end() -> None:
-    plan = plan_of(json_body(field("a"), field("b")), mode=Mode.LOCKSTEP)
-    first, second = plan.branches[1:]
-    assert first.lockstep is not None and second.lockstep is not None
-    assert (first.lockstep.index, second.lockstep.index) == (0, 1)
-    assert (first.release, second.release) == (Release.NEVER, Release.AT_END)
-
-
-def test_a_promise_is_kept_where_the_async_stands() -> None:
-    pieces = (promise("food", "eating", 60), text(" B "), async_("food", hole("food"), promised=True))
-    root = plan_of(text_body(*pieces)).branches[0]
-    tag, forked, _, placed = root.segments[-4:]
-    assert tag == Text('<promise topic="eating" tokens="60"/>', shown=False)
-    assert isinstance(forked, Fork) and placed == Place(forked.branch)
 
 
 def test_a_sync_with_a_hole_behind_it_feeds_a_tag_first() -> None:
