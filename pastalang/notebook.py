@@ -229,7 +229,7 @@ class HtmlLive:
             case FieldAgain(where=where, reason=reason):
                 self._lanes = {place: lane for place, lane in self._lanes.items() if not is_inside(place, where)}
                 self._lanes[where] = f"decoded again ({reason})", False
-        now, self._is_behind = time.monotonic(), bool(self._lanes)
+        self._is_behind, now = True, time.monotonic()
         if now - self._shown_at >= _REFRESH:
             self._shown_at = now
             self._catch_up()

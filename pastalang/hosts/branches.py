@@ -69,6 +69,7 @@ ATTEMPTS: Final = 3  # of a value that the server's constraint let through and t
 _WARMER: Final = 0.7  # the temperature of another attempt at a greedy value, which would come out the same
 
 
+Report: TypeAlias = Callable[[Event], None]
 Key: TypeAlias = tuple[str, tuple[int, ...]]  # a field, and the numbers of the items around it
 Prompt: TypeAlias = str | tuple[int, ...]  # the text that a branch sees, or its tokens
 
@@ -181,7 +182,7 @@ class PlanRun:
         seed: int,
         end: float | None,
         memory: Memory | None = None,
-        report: Callable[[Event], None] | None = None,
+        report: Report,
         bound: Plan | None = None,
     ) -> None:
         """`bound` is the plan with white space moved as the server's tokenizer has it, if that is known."""
@@ -201,7 +202,7 @@ class PlanRun:
         self._seed = seed
         self._end = end
         self._memory = memory or Memory()
-        self._report = report or (lambda event: None)
+        self._report = report
         self._types = dict(plan.types)
         self._placed = {
             visited.segment.branch
@@ -424,12 +425,15 @@ class PlanRun:
             on_truncated=hole.sampling.on_truncated or self.base.on_truncated,
         )  # fmt: skip
         branch.here.append(WrittenField(found))
-        key = hole.field, items
-        known = self._memory.values.get((key, self._prompt(branch)))
-        is_news = known is None or self._memory.reported.get(key) != known.text
+        key, prompt = (hole.field, items), self._prompt(branch)
+        kept = self._memory.values.get((key, prompt))
+        is_news = kept is None or self._memory.reported.get(key) != kept.text
         if is_news:
             self._report(FieldStarted(found.path, items))
-        kept = await self._value(branch, hole, sources_of(branch, items))
+        if kept is None:
+            kept = await self._asked_value(branch, hole, prompt, sources_of(branch, items))
+            self._memory.values[key, prompt] = kept
+        self.decoded[key] = 1 + self._memory.rejected[key]
         found.text, found.truncated, found.is_done = kept.text, kept.was_cut, True
         found.decoding.log_probabilities = [math.nan if kept.log_probability is None else kept.log_probability]
         branch.path.own.write(hole.space + kept.text, kept.tokens)
@@ -438,21 +442,13 @@ class PlanRun:
             self._report(FieldDone(found.path, items, kept.text, kept.was_cut))
             self._memory.reported[key] = kept.text
 
-    async def _value(self, branch: HostBranch, hole: Hole, sources: Mapping[str, str]) -> Kept:
-        """A value that fits its type. Raises `HostError` if the server gives none."""
-        key, prompt = (hole.field, branch.cursor.items), self._prompt(branch)
-        known = self._memory.values.get((key, prompt))
-        if known is None:
-            known = self._memory.values[key, prompt] = await self._asked_value(branch, hole, prompt, sources)
-        self.decoded[key] = 1 + self._memory.rejected[key]
-        return known
-
     def _constraint(self, hole: Hole) -> Constraint | None:
         """That of the white space before the value and the value; None if no server understands one."""
         space, bare = hole.space, constraint_of(hole, self._types)
         return spaced(bare, space, hole, self._types) if space else bare
 
     async def _asked_value(self, branch: HostBranch, hole: Hole, prompt: Prompt, sources: Mapping[str, str]) -> Kept:
+        """A value that fits its type. Raises `HostError` if the server gives none."""
         sampling = hole.sampling.over(self.base)
         key = hole.field, branch.cursor.items
         space, constraint = hole.space, self._constraint(hole)

@@ -32,11 +32,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from math import ceil
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import finalize
 
 from pastalang.failures import PastaError
-from pastalang.hosts.branches import Key, Memory, PlanRun
+from pastalang.hosts.branches import Key, Memory, PlanRun, Report
 from pastalang.hosts.errors import Unsupported
 from pastalang.hosts.servers import SERVERS, Kind, Server, Turns, roles_of
 from pastalang.hosts.token_run import KnownTokens, TokenRun
@@ -77,7 +77,6 @@ from pastalang.values.json import write_json
 from pastalang.values.paths import WHOLE, path_text, place_in_answer
 
 T = TypeVar("T")
-Report: TypeAlias = Callable[[Event], None]
 _TOKEN_BYTES: Final = 3  # of a token, where nothing knows the tokenizer
 _LONGEST_TOKEN: Final = 1_000  # characters
 
@@ -359,7 +358,7 @@ class RemoteEngine(Asking):
         found = await self._chats.answer(
             call.plan, values, sampling=call.sampling, seed=call.options.seed, end=end, policy=call.policy
         )
-        for name, text in _parts(call.plan, found.answer):
+        for name, text in _values_of(call.plan, found.answer):
             report(FieldStarted(name, ()))
             report(TextDelta(name, (), text))
             report(FieldDone(name, (), text, truncated=False))
@@ -411,8 +410,8 @@ def _warned(event: Event) -> Event:
     return event
 
 
-def _parts(plan: Plan, answer: Answer) -> list[tuple[str, str]]:
-    """The values of an object by their names, or the only one of an answer that is none."""
+def _values_of(plan: Plan, answer: Answer) -> list[tuple[str, str]]:
+    """The values of an object with their names, or all of an answer that is no object."""
     if not isinstance(plan.output, Object) or not isinstance(answer.exact, dict):
         return [(WHOLE, answer.text)]
     return [(path_text((key,)), write_json(value)) for key, value in answer.exact.items()]

@@ -48,13 +48,13 @@ class Address:
 
 def address_of(text: str) -> Address:
     """Raises `BadInputs` for an address at which no server can be asked."""
-    url, _, model = text.partition("#") if isinstance(text, str) else (text, "", "")
+    url, _, model = text.partition("#")
     import httpx
 
     try:
         parts = urlsplit(url)
         is_whole = is_address(url) and bool(parts.hostname) and (parts.port or 1) > 0 and bool(httpx.URL(url))
-    except (ValueError, TypeError, AttributeError, httpx.InvalidURL):
+    except (ValueError, httpx.InvalidURL):
         is_whole = False
     if not is_whole or any(map(str.isspace, url)):
         raise BadInputs(f"the address of a server is written http://host:8000/v1#model, or https://…, not {url!r:.80}")
@@ -135,12 +135,14 @@ def connect(
     from pastalang.runtime.call import check_in_flight, check_size
     from pastalang.runtime.log import check_hook
 
-    address = address_of(url)
-    for name, given in (("model", model), ("api_key", api_key)):
-        if not isinstance(given, str | None):
+    for name, given in (("url", url), ("model", model or ""), ("api_key", api_key or "")):
+        if not isinstance(given, str):
             raise BadInputs(f"`{name}` must be a text, not {type(given).__name__}")
     if not (tokenizer is None or isinstance(tokenizer, str | Path) or hasattr(tokenizer, "encode")):
-        raise BadInputs(f"`tokenizer` must be one of transformers, or its name or folder, not {tokenizer!r:.40}")
+        raise BadInputs(
+            f"`tokenizer` must be a tokenizer of transformers, or the name or folder of one, not {tokenizer!r:.40}"
+        )
+    address = address_of(url)
     kinds = [one.value for one in Kind]
     if kind != "auto" and kind not in kinds:
         raise BadInputs(f"`kind` must be auto, {', '.join(kinds)}, not {kind!r:.40}")

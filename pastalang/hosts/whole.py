@@ -141,7 +141,7 @@ class _Chat:
         names = ", ".join(f'"{key}"' for key in keys)
         request = f"These values are not accepted:\n{reasons}\nWrite {names} again, corrected."
         more = await self.ask(part, reply, {"role": "user", "content": request})
-        return _merged(text, more, [field.key for field in self.output.fields])
+        return _merged(text, more, self.output)
 
     async def ask(self, output: t.Type, *more: Mapping[str, str]) -> str:
         asked = output if isinstance(output, t.Object) else _wrapped(output)
@@ -159,7 +159,7 @@ class _Chat:
         }
         answer = await self.chats.transport.post("/v1/chat/completions", body, end=self.end)
         text = understood(self.chats.transport.url, answer, self._read)
-        return _unwrapped(text) if asked is not output else _merged(text, "{}", [field.key for field in asked.fields])
+        return _without_others(text, asked) if asked is output else _unwrapped(text)
 
     def _read(self, answer: Any) -> str:
         """The text of an answer, whose tokens are counted."""
@@ -205,13 +205,21 @@ def _rejected_keys(objections: Sequence[Objection], output: t.Type, text: str) -
     return tuple(key for key in known if key in found)
 
 
-def _merged(text: str, again: str, keys: Sequence[str]) -> str:
-    """The answer with the values that were asked for again, in the order of its keys, and with no other key."""
+def _without_others(text: str, output: t.Object) -> str:
+    """An answer without keys that its type does not have."""
+    found, known = _object_in(text) or {}, {field.key for field in output.fields}
+    if found.keys() <= known:
+        return text
+    return write_json({key: value for key, value in found.items() if key in known})
+
+
+def _merged(text: str, again: str, output: t.Object) -> str:
+    """The answer with the values that were asked for again, in the order of its type."""
     old, new = _object_in(text), _object_in(again)
-    if old is None or new is None or (not new and old.keys() <= set(keys)):
+    if old is None or new is None:
         return text
     both = {**old, **new}
-    return write_json({key: both[key] for key in keys if key in both})
+    return write_json({field.key: both[field.key] for field in output.fields if field.key in both})
 
 
 def _object_in(text: str) -> dict[str, JsonValue] | None:

@@ -74,8 +74,7 @@ class _Growing:
             case FieldStarted():
                 self._done.pop(event.where, None)
             case FieldAgain(where=where):
-                is_all = where == WHOLE and not self._is_object
-                self._done = {one: done for one, done in self._done.items() if not (is_all or is_inside(one, where))}
+                self._done = {place: one for place, one in self._done.items() if not is_inside(place, where)}
             case Done(result=result):
                 exact = result.answers[0].exact
                 self._done = {place: one for place, one in self._done.items() if not _is_behind(exact, one[0])}

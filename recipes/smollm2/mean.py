@@ -1,7 +1,7 @@
 """The mean of two adapters of one descent: python -m recipes.smollm2.mean FIRST SECOND --out FOLDER
 
 An adapter that goes on from another one for a few hundred steps learns something new and loses a little of the old.
-The mean of both has nearly all of either, and that of two that went on from the same one is better than each of them.
+The mean of both has nearly all of either, and so has that of two which went on from the same one.
 The runs of both are listed, those of `SECOND` last, with a note.
 """
 

@@ -39,6 +39,7 @@ def test_a_plan_has_its_mode_and_its_template() -> None:
     assert plan("lockstep").mode is pastalang.Mode.LOCKSTEP and plan().template == "t"
     with pytest.raises(pastalang.BadInputs, match="the plan belongs to the template `t`"):
         uniform().run(plan(), template="other")
+    assert uniform().run(plan(), template="t").text == uniform().run(plan()).text
     with pytest.raises(pastalang.InputError, match="`mode` is one of strict"):
         plan("fast")
 

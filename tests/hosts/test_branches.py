@@ -241,7 +241,7 @@ def test_a_stream_tells_of_each_value() -> None:
     assert done == {"brand": '"text"', "kind": '"tv"', "size": "0", "headline": '"text"'}
 
 
-def test_what_is_written_again_is_void_and_what_stays_is_told_once() -> None:
+def test_what_is_written_again_is_void_and_what_stays_is_reported_once() -> None:
     class All(Product):
         size: int | None
         headline: str
@@ -251,9 +251,9 @@ def test_what_is_written_again_is_void_and_what_stays_is_told_once() -> None:
         answer=lambda prompt, asked: next(brands) if prompt.endswith('"brand":') else first_value(prompt, asked)
     )
     *events, _ = host.connect().stream(PRODUCT, title="x", model=All, repair=1)
-    told = Counter((type(one).__name__, one.where) for one in events)
-    assert told["FieldAgain", "brand"] == 1 and told["FieldDone", "brand"] == told["FieldDone", "headline"] == 2
-    assert told["FieldDone", "kind"] == told["TextDelta", "size"] == 1
+    count = Counter((type(one).__name__, one.where) for one in events)
+    assert count["FieldAgain", "brand"] == 1 and count["FieldDone", "brand"] == count["FieldDone", "headline"] == 2
+    assert count["FieldDone", "kind"] == count["TextDelta", "size"] == 1
 
 
 def test_a_list_that_is_shorter_in_the_end_has_no_values_of_the_longer_one() -> None:

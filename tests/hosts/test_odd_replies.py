@@ -206,7 +206,7 @@ def test_a_number_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     [
         ({"url": None}, "not None"), ({"url": "http://h /v1"}, "is written"), ({"url": "http://h/v1?"}, "keys out"),
         ({"api_key": 5}, "`api_key` must be a text"), ({"model": 5}, "`model` must be a text"),
-        ({"kind": "openai", "model": "m", "tokenizer": 5}, "`tokenizer` must be one of transformers"),
+        ({"kind": "openai", "model": "m", "tokenizer": 5}, "`tokenizer` must be a tokenizer of transformers"),
     ],
 )  # fmt: skip
 def test_what_is_no_address_or_name_is_refused(wrong: dict[str, Any], message: str) -> None:

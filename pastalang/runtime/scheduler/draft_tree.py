@@ -43,14 +43,14 @@ class Guess(NamedTuple):
     kind: int = 0
 
 
-def near(guesses: Sequence[Guess], most: int) -> Sequence[Guess]:
-    """The tree without what stands more than `most` tokens behind the branch's last one."""
-    if len(guesses) <= most:
+def pruned(guesses: Sequence[Guess], depth: int) -> Sequence[Guess]:
+    """The tree without guesses more than `depth` tokens ahead."""
+    if len(guesses) <= depth:
         return guesses
-    kept, distance, numbers = list[Guess](), {FROM_BRANCH: 0}, {FROM_BRANCH: FROM_BRANCH}
+    kept, ahead, numbers = list[Guess](), {FROM_BRANCH: 0}, {FROM_BRANCH: FROM_BRANCH}
     for place, guess in enumerate(guesses):
-        if distance.get(guess.parent, most) < most:
-            distance[place], numbers[place] = distance[guess.parent] + 1, len(kept)
+        if ahead.get(guess.parent, depth) < depth:
+            ahead[place], numbers[place] = ahead[guess.parent] + 1, len(kept)
             kept.append(guess._replace(parent=numbers[guess.parent]))
     return kept
 

@@ -17,7 +17,7 @@ from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
 from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
 from pastalang.runtime.scheduler.admission import Admission, check_length, too_small
-from pastalang.runtime.scheduler.draft_tree import Drafter, Drafting, Guess, near
+from pastalang.runtime.scheduler.draft_tree import Drafter, Drafting, Guess, pruned
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
 from pastalang.runtime.scheduler.memory import Memory, release_all, release_dead
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
@@ -322,7 +322,7 @@ class Scheduler:
         most = min(free, self._admission.spare, self._most_drafts)
         trees = self.drafting.propose(branches, step=step, most=most)
         left = (self._max_position - branch.sequence.position + 1 for branch in branches)
-        return [near(tree, one) for tree, one in zip(trees, left, strict=True)]
+        return [pruned(tree, depth) for tree, depth in zip(trees, left, strict=True)]
 
     def _in_order(self, owner: OwnerMemory) -> list[BranchState]:
         """Parents first; one branch at a time, the newest first, so that few are under way."""
