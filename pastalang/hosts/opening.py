@@ -11,13 +11,14 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.hosts.errors import HostError
-from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.errors import BadInputs, LoadError
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName, is_address
 
 if TYPE_CHECKING:
@@ -47,10 +48,12 @@ class Address:
 
 
 def address_of(text: str) -> Address:
-    """Raises `BadInputs` for an address at which no server can be asked."""
-    url, _, model = text.partition("#")
+    """Raises `BadInputs` for an address at which no server can be asked, and `LoadError` without httpx."""
+    if find_spec("httpx") is None:
+        raise LoadError("a model on a server needs the package httpx: pip install 'pastalang[hosts]'")
     import httpx
 
+    url, _, model = text.partition("#")
     try:
         parts = urlsplit(url)
         is_whole = is_address(url) and bool(parts.hostname) and (parts.port or 1) > 0 and bool(httpx.URL(url))

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pastalang.hosts.errors import HostError, ServerLost
+
+if TYPE_CHECKING:
+    import httpx
 
 T = TypeVar("T")
 _BUSY: Final = frozenset({408, 409, 425, 429})
@@ -90,6 +91,8 @@ class Transport:
 
     def _here(self) -> tuple[httpx.AsyncClient, asyncio.Semaphore]:
         """The client of this event loop: connections cannot be shared between loops."""
+        import httpx
+
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients = {one: client for one, client in self._clients.items() if not one.is_closed()}
@@ -133,6 +136,8 @@ class Transport:
     async def _once(
         self, client: httpx.AsyncClient, method: str, path: str, body: Mapping[str, Any] | None, timeout: float
     ) -> _Answer | _Again:
+        import httpx
+
         try:
             async with asyncio.timeout(timeout):  # httpx counts anew with each part that arrives
                 answer = await client.request(method, self.url + path, json=body, timeout=timeout)

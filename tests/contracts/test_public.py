@@ -60,10 +60,7 @@ def test_the_make_target_is_content_with_every_example(capsys: pytest.CaptureFix
 def test_every_exception_is_in_the_module_of_errors_too() -> None:
     from pastalang import errors
 
-    raised = {
-        name
-        for name in pastalang.__all__
-        if isinstance(found := getattr(pastalang, name), type) and issubclass(found, Exception)
-    }
+    public = {name: getattr(pastalang, name) for name in pastalang.__all__}
+    raised = {name for name, one in public.items() if isinstance(one, type) and issubclass(one, Exception)}
     assert pastalang.InputError.__module__ == errors.__name__
     assert dir(errors) == sorted(raised) and all(getattr(errors, name) is getattr(pastalang, name) for name in raised)

@@ -108,6 +108,14 @@ def test_a_key_comes_from_the_environment_or_from_the_call(
 # ── what is wrong ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_without_httpx_only_what_asks_a_server_is_refused(address: str) -> None:
+    code = "import sys; sys.modules['httpx'] = None; from pastalang import *; from pastalang.cli.main import main"
+    line = ["run", "note.pasta", "-i", "text=x", "--model", address]
+    ran = subprocess.run([sys.executable, "-c", f"{code}; main()", *line], capture_output=True, text=True, timeout=120)
+    said = "--model: a model on a server needs the package httpx: pip install 'pastalang[hosts]'"
+    assert (ran.returncode, ran.stderr) == (3, f"{said}\n")
+
+
 @pytest.mark.parametrize(("command", "message"), cases_of(Path(__file__).with_name("addresses.md")))
 def test_what_is_wrong_is_said_in_words_that_help(command: str, message: str, host: StandIn, address: str) -> None:
     host.kind = "openai" if "chats" in message else "vllm"
@@ -120,10 +128,7 @@ def test_what_is_wrong_is_said_in_words_that_help(command: str, message: str, ho
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (
-            httpx.Response(404, text="no such page"),
-            "status 404: no such page; is http://host/v1 the address of a server",
-        ),
+        (httpx.Response(404, text="no such page"), "status 404: no such page; is http://host/v1 the address"),
         (httpx.Response(200, text="<html>"), "the answer is not JSON: '<html>'; is http://host/v1 the address"),
         (httpx.Response(301, headers={"location": "https://host/"}), "moved to https://host/; is http://host/v1 the"),
         (httpx.Response(200, json={"data": []}), "/v1/models lists no model"),
