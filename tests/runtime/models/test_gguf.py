@@ -79,7 +79,7 @@ def test_a_file_is_converted_once(tmp_path: Path, cache: Path, monkeypatch: pyte
     write_gguf(tmp_path / "toy.gguf")
     first = weights_of_gguf(tmp_path / "toy.gguf")
     monkeypatch.setattr(gguf_weights, "_convert", None)
-    monkeypatch.setattr(gguf_weights, "_NEEDED", ("no_such_package",))  # what is in the cache needs none
+    monkeypatch.setattr(sources, "_FOR_GGUF", ("no_such_package",))  # what is in the cache needs none
     assert weights_of_gguf(tmp_path / "toy.gguf") == first
     assert [place.name for place in cache.iterdir()] == [first.name]
     moved = shutil.copy(tmp_path / "toy.gguf", tmp_path / "cache" / "toy.gguf")
@@ -186,11 +186,9 @@ def refused(file: Path, message: str, cache: Path) -> None:
     assert not cache.exists() or not any(cache.iterdir())
 
 
-def test_a_missing_package_is_named_with_the_command_that_brings_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_gguf(tmp_path / "toy.gguf")
-    monkeypatch.setattr(gguf_weights, "find_spec", lambda name: None)
+    monkeypatch.setattr(sources, "find_spec", lambda name: None)
     with pytest.raises(LoadError, match=r"needs the package gguf to be read: pip install 'pastalang\[gguf\]'"):
         load(tmp_path / "toy.gguf")
 
