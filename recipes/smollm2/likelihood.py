@@ -77,7 +77,7 @@ def _parts(pieces: Sequence[str]) -> Iterator[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m recipes.smollm2.likelihood", description="Score right answers.")
     parser.add_argument("--program", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="rows with a prompt and a value, as JSON lines")
+    parser.add_argument("--data", type=Path, required=True, help="rows with the inputs and a value, as JSON lines")
     parser.add_argument("--model", default=SMOLLM2)
     parser.add_argument("--adapter", default=OWN, help="its name or folder; none: the bare weights")
     parser.add_argument("--plain", action="store_true", help="take the tags out of the rows")
@@ -86,12 +86,14 @@ def main() -> int:
     try:
         adapter = None if given.adapter == "none" else given.adapter
         model = load_model(given.model, device=given.device, dtype="float32", adapter=adapter, packed=False)
-        recorder, plan = Recorder(model.tokenizer), planner(load(given.program))
+        program = load(given.program)
+        recorder, plan = Recorder(model.tokenizer), planner(program)
+        names = [one.name for one in program.only_template.inputs]
         rows = [json.loads(line) for line in given.data.read_text(encoding="utf-8").splitlines()]
         totals: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for number, row in enumerate(rows, start=1):
             value = _TAGS.sub("", row["value"]) if given.plain else row["value"]
-            lesson = Lesson(plan, {"prompt": row["prompt"]}, value, f"{given.data}:{number}")
+            lesson = Lesson(plan, {name: row[name] for name in names}, value, f"{given.data}:{number}")
             recorded = recorder.row(lesson, Mode.STRICT, with_writers=True)
             found = costs(model.weights, model.tokenizer, recorded)
             for kind in {"", row.get("category", "")}:

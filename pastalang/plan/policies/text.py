@@ -155,7 +155,6 @@ def write_promise(builder: PlanBuilder, promise: Promise, where: TextContext) ->
         return ()
     branch = builder.start(where.name(promise.name))
     builder.promised[promise.name] = Promised(branch, promise.reserve or 0)
-    builder.reserves[branch] = promise.reserve or 0
     tokens = "" if promise.reserve is None else f' tokens="{promise.reserve}"'
     return (Text(f'<promise topic="{promise.topic}"{tokens}/>', shown=False), Fork(branch))
 
