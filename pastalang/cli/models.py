@@ -16,7 +16,6 @@ from pastalang.cli.output import echo, echo_document, echo_error
 from pastalang.cli.process import command
 from pastalang.failures import PastaError
 from pastalang.plan.branches import Placement
-from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.choice import Choice, Found, default_model, models_here
 from pastalang.runtime.models.hub import offline_without_hub
 from pastalang.runtime.models.source import OWN, Adapter, DTypeName, adapter_folder, check_source, is_address
@@ -87,7 +86,6 @@ def _refusing(option: str = "", code: int = EXIT_UNREADABLE) -> Iterator[None]:
     try:
         yield
     except PastaError as problem:
-        code = EXIT_UNREADABLE if isinstance(problem, LoadError) else code
         raise Refused(f"{option}: {problem}" if option else str(problem), code) from problem
 
 
