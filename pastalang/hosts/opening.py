@@ -89,7 +89,7 @@ def open_engine(
 def open_server(
     address: str, *, api_key: str | None = None, documents: int | None = None, waits: bool = False
 ) -> RemoteEngine:
-    """The engine of a model on a server. Raises `HostError` and `BadInputs`.
+    """The engine of a model on a server. Raises `HostError`, `BadInputs`, and `LoadError` without httpx.
 
     `documents` are those that a long run has in flight: a server that does not answer is then asked for minutes, with
     `waits` from the beginning.
@@ -131,7 +131,8 @@ def connect(
     its name, folder or GGUF file, by default what `PASTALANG_TOKENIZER` names. With it, every token is checked here,
     and values are those of a model in this process; SGLang needs it, as it shows no chat template. `timeout` is for one
     request, `deadline` for a run with all its retries (seconds), `in_flight` how many requests are open at the same
-    time. `on_request` is called with each run that has ended, as by `Engine.load`. Raises `HostError`.
+    time. `on_request` is called with each run that has ended, as by `Engine.load`. Raises `HostError`,
+    and `LoadError` without httpx.
     """
     from pastalang.hosts.servers import Kind
     from pastalang.hosts.transport import Patience

@@ -93,7 +93,7 @@ def main() -> int:
         totals: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for number, row in enumerate(rows, start=1):
             value = _TAGS.sub("", row["value"]) if given.plain else row["value"]
-            lesson = Lesson(plan, {name: row[name] for name in names}, value, f"{given.data}:{number}")
+            lesson = Lesson(plan, {name: row[name] for name in names if name in row}, value, f"{given.data}:{number}")
             recorded = recorder.row(lesson, Mode.STRICT, with_writers=True)
             found = costs(model.weights, model.tokenizer, recorded)
             for kind in {"", row.get("category", "")}:

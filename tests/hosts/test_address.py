@@ -128,7 +128,7 @@ def test_what_is_wrong_is_said_in_words_that_help(command: str, message: str, ho
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (httpx.Response(404, text="no such page"), "status 404: no such page; is http://host/v1 the address"),
+        (httpx.Response(404, text="no page"), "status 404: no page; is http://host/v1 the address of a server"),
         (httpx.Response(200, text="<html>"), "the answer is not JSON: '<html>'; is http://host/v1 the address"),
         (httpx.Response(301, headers={"location": "https://host/"}), "moved to https://host/; is http://host/v1 the"),
         (httpx.Response(200, json={"data": []}), "/v1/models lists no model"),
