@@ -421,7 +421,7 @@ def _exp(interval: Interval) -> Interval:
 Judge: TypeAlias = Callable[[Mapping[str, Any], str, str], str | tuple[str, float]]
 
 FIRST, SECOND, TIE = "first", "second", "tie"
-_VERDICTS: Final = (FIRST, SECOND, TIE)
+_WON: Final = {FIRST: 1.0, TIE: 0.5, SECOND: 0.0}  # by the answer that stands first
 _LEAST_LOSS: Final = 0.1
 _RESAMPLES: Final = 200
 _STEPS: Final = 25  # of Newton's method, which needs about five
@@ -433,7 +433,8 @@ _HELD: Final = 1e-3  # what keeps the slope finite where all longer answers win
 class Verdict:
     """`share` of the win: 1, 0.5 for a tie, or 0. `longer`: by how many characters the answer is longer.
 
-    `won` and `lost` are the confidence of the judge in the orders in which the answer was better, and was worse.
+    `won` and `lost` are the confidence of the judge in the orders in which the answer was better, and was worse. A tie
+    counts half for either.
     """
 
     share: float
@@ -466,8 +467,8 @@ def verdict_on(judge: Judge, inputs: Mapping[str, Any], answer: str, other: str)
         share=1.0 if is_won else 0.0 if is_lost else 0.5,
         is_consistent=is_won or is_lost or once == again == TIE,
         longer=len(answer) - len(other),
-        won=sure_once * (once == FIRST) + sure_again * (again == SECOND),
-        lost=sure_once * (once == SECOND) + sure_again * (again == FIRST),
+        won=sure_once * _WON[once] + sure_again * (1 - _WON[again]),
+        lost=sure_once * (1 - _WON[once]) + sure_again * _WON[again],
     )
 
 
@@ -478,9 +479,9 @@ def _asked(judge: Judge, inputs: Mapping[str, Any], first: str, second: str) -> 
     except Exception as problem:
         raise BadData(f"the judge raises {raised(problem)}") from problem
     match found:
-        case str(verdict) if verdict in _VERDICTS:
+        case str(verdict) if verdict in _WON:
             return verdict, 1.0
-        case (str(verdict), int() | float() as confidence) if verdict in _VERDICTS and 0 <= confidence <= 1:
+        case (str(verdict), int() | float() as confidence) if verdict in _WON and 0 <= confidence <= 1:
             return verdict, float(confidence)
     raise BadData(
         f"the judge returns first, second or tie, or one of them with a confidence between 0 and 1, not {found!r:.60}"

@@ -195,6 +195,17 @@ def score_answer(inputs: Mapping[str, Any], answer: str) -> Mapping[str, tuple[i
     return score(read_table(inputs["table"]), answer)
 
 
+def better_answer(inputs: Mapping[str, Any], first: str, second: str) -> tuple[str, float]:
+    """`judge` of two answers: more of which is right, and how sure that is: wholly if nothing of the other one is."""
+    shares = [_share_right(score_answer(inputs, answer)) for answer in (first, second)]
+    verdict = "tie" if shares[0] == shares[1] else "first" if shares[0] > shares[1] else "second"
+    return verdict, max(shares) / (sum(shares) or 1)
+
+
+def _share_right(counts: Mapping[str, tuple[int, int]]) -> float:
+    return sum(right for right, _ in counts.values()) / sum(whole for _, whole in counts.values())
+
+
 def score(table: Table, answer: str) -> Mapping[str, tuple[int, int]]:
     """Of one answer, (right, all) of its sentences, of the berths of ships that lie with others, and of its last line.
 

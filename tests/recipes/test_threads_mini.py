@@ -26,6 +26,7 @@ from recipes.threads_mini.ships import (
     HELD_OUT_COUNTS,
     TRAINED_COUNTS,
     Table,
+    better_answer,
     choose_berths,
     draw_table,
     is_held_out,
@@ -85,18 +86,17 @@ def test_the_right_policy_waits_before_every_ship_that_lies_with_another(seed: i
 
 
 def test_a_wrong_fact_a_wrong_berth_and_a_missing_sentence_are_seen() -> None:
-    table, berths = next(
-        (table, berths) for table, berths in map(table_of, range(100)) if any(map(table.waits, range(len(berths))))
-    )
+    table, berths = next(one for one in map(table_of, range(100)) if any(map(one[0].waits, range(len(one[1])))))
     number = next(filter(table.waits, range(len(berths))))
     right, whole = answer(Policy.LINEAR, table, berths), score(table, answer(Policy.LINEAR, table, berths))
     cargo = right.replace(f" {table.ships[0].cargo},", " gold,")
     assert score(table, cargo)["items"] == (len(berths) - 1, len(berths))
     other = "A" if berths[number] != "A" else "B"
     berth = right.replace(f" {table.place(number)}-{berths[number]};", f" {table.place(number)}-{other};")
-    found = score(table, berth)
-    assert found["dependent berths"][0] < whole["dependent berths"][0] and found["last lines"] == (0, 1)
-    assert score(table, "")["items"] == (0, len(berths))
+    assert (seen := score(table, berth))["dependent berths"][0] < whole["dependent berths"][0]
+    assert seen["last lines"] == (0, 1) and score(table, "")["items"] == (0, len(berths))
+    verdicts = [better_answer({"table": table.text}, *two)[0] for two in ((right, cargo), ("", cargo), (cargo, cargo))]
+    assert verdicts == ["first", "second", "tie"]
 
 
 @pytest.fixture(scope="module")

@@ -20,9 +20,9 @@ from pastalang.training.thread_eval import Point, Verdict, best_of, draw, point_
     [
         (lambda one, other: "first" if one > other else "second", Verdict(1.0, True, 0, won=2.0)),
         (lambda one, other: "second" if one > other else "first", Verdict(0.0, True, 0, lost=2.0)),
-        (lambda one, other: "tie", Verdict(0.5, True, 0)),
+        (lambda one, other: "tie", Verdict(0.5, True, 0, won=1.0, lost=1.0)),
         (lambda one, other: "first", Verdict(0.5, False, 0, won=1.0, lost=1.0)),  # whatever stands first
-        (lambda one, other: "tie" if one > other else "second", Verdict(0.5, False, 0, won=1.0)),
+        (lambda one, other: "tie" if one > other else "second", Verdict(0.5, False, 0, won=1.5, lost=0.5)),
     ],
 )
 def test_a_pair_is_won_only_if_it_is_won_in_both_orders(judge, expected) -> None:  # type: ignore[no-untyped-def]
@@ -46,10 +46,10 @@ def test_the_confidence_of_wins_is_divided_by_that_of_losses() -> None:
 
     won, lost = (verdict_on(prefers_b, {}, *pair) for pair in (("b", "a"), ("a", "b")))
     assert (won.won, won.lost, lost.won, lost.lost) == (1.5, 0.0, 0.0, 1.5)
-    unsure = verdict_on(lambda *_: ("first", 0.4), {}, "b", "a")
+    unsure, tied = verdict_on(lambda *_: ("first", 0.4), {}, "b", "a"), verdict_on(lambda *_: "tie", {}, "b", "a")
     assert win_loss_ratio([won, unsure]) == pytest.approx((1.5 + 0.4) / 0.4)
     assert win_loss_ratio([won]) == pytest.approx(15.0), "no loss counts as a tenth of a sure one"
-    assert win_loss_ratio([lost]) == 0.0
+    assert win_loss_ratio([lost]) == 0.0 < win_loss_ratio([tied, tied]) == 1.0, "as good is better than worse"
 
 
 def test_a_judge_who_prefers_longer_answers_finds_equal_ones_equal() -> None:
