@@ -1,6 +1,6 @@
 """How likely a model finds the right answers, tags counted apart.
 
-python -m recipes.smollm2.likelihood --program FILE --data ROWS --model smollm2 --adapter pasta [--plain]
+python -m recipes.likelihood --program FILE --data ROWS --model smollm2 --adapter pasta [--plain]
 
 One pass over each row, with threads where its tags put them. `--plain` takes the tags out, for a model without threads.
 Rows with a `category` get a line for each.
@@ -75,7 +75,7 @@ def _parts(pieces: Sequence[str]) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m recipes.smollm2.likelihood", description="Score right answers.")
+    parser = argparse.ArgumentParser(prog="python -m recipes.likelihood", description="Score right answers.")
     parser.add_argument("--program", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True, help="rows with the inputs and a value, as JSON lines")
     parser.add_argument("--model", default=SMOLLM2)
