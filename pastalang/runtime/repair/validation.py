@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias, get_args
 
 from pydantic import AliasChoices, AliasPath, BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import ErrorType
 
 from pastalang.plan.plan import Plan
 from pastalang.program.types import SamplingBounds
@@ -69,6 +70,7 @@ def policy_for(plan: Plan, options: Options, *, has_checks: bool) -> Policy | No
     return Policy(validator, repair or 0, retry_below, keep_invalid, CHECK_REPAIRS if repair is None else repair)
 
 
+_MISFITS: Final = {*get_args(ErrorType)} - {"value_error", "assertion_error"}  # what no validator of the caller raises
 _PREFIX = re.compile(r"^(Value error|Assertion failed), ")  # by pydantic, before the message of a validator
 
 
@@ -139,7 +141,7 @@ def validate(validator: Validator, value: JsonValue) -> tuple[Any, tuple[Objecti
         try:
             found: object = validate_value(validator.adapter, value)
         except ValidationError as problem:  # `errors` only now builds the messages, which may fail
-            return None, tuple(_objection(error) for error in problem.errors(include_url=False))
+            return None, tuple(_objections(problem.errors(include_url=False), value))
     except Exception as problem:  # validators are programs of the caller and raise anything
         raise ValidatorFailed(
             f"a validator of `{validator.name}` raised {type(problem).__name__}: {problem}"
@@ -149,10 +151,41 @@ def validate(validator: Validator, value: JsonValue) -> tuple[Any, tuple[Objecti
     return found, ()
 
 
-def _objection(error: ErrorDetails) -> Objection:
-    raised = error.get("ctx", {}).get("error")
-    fields = fields_read(raised) if isinstance(raised, Exception) else ()
-    return Objection(tuple(error["loc"]), _PREFIX.sub("", error["msg"]) or "not accepted", fields)
+_Steps: TypeAlias = tuple[str | int, ...]
+
+
+def _objections(errors: Sequence[ErrorDetails], value: JsonValue) -> Iterator[Objection]:
+    """Of a union, Pydantic lists the errors of every arm. Where nothing but validators object to one of them, that one
+    was meant, and what the others lack is left out.
+    """
+    ways = [_way(error, value) for error in errors]
+    fits: dict[_Steps, bool] = {}
+    for error, (_, arms) in zip(errors, ways, strict=True):
+        for arm in arms:
+            fits[arm] = fits.get(arm, True) and error["type"] not in _MISFITS
+    meant = {arm[:-1] for arm, is_meant in fits.items() if is_meant}
+    for error, (path, arms) in zip(errors, ways, strict=True):
+        if all(fits[arm] or arm[:-1] not in meant for arm in arms):
+            raised = error.get("ctx", {}).get("error")
+            fields = fields_read(raised) if isinstance(raised, Exception) else ()
+            yield Objection(path, _PREFIX.sub("", error["msg"]) or "not accepted", fields)
+
+
+def _way(error: ErrorDetails, value: Any) -> tuple[_Steps, list[_Steps]]:
+    """Where in the answer an error is, or the key that is missing there; and where its `loc` names no part, but the arm
+    of a union or a function.
+    """
+    path: _Steps = ()
+    arms: list[_Steps] = []
+    for number, step in enumerate(error["loc"], start=1):
+        is_part = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))
+        if is_part:
+            value = value[step]
+        if is_part or (number == len(error["loc"]) and error["type"] == "missing"):
+            path = (*path, step)
+        else:
+            arms.append(error["loc"][:number])
+    return path, arms
 
 
 def fields_read(raised: Exception) -> tuple[str, ...]:

@@ -5,20 +5,11 @@ from __future__ import annotations
 import json
 from datetime import date
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    RootModel,
-    StrictFloat,
-    StrictInt,
-    field_validator,
-    model_validator,
-)
+from pydantic import AliasChoices, BaseModel, Field, RootModel, create_model, field_validator, model_validator
+from pydantic.types import Discriminator, Tag
 from pydantic_core import PydanticCustomError
 
 from pastalang import Engine, Invalid, Sampling, ValidatorFailed
@@ -97,8 +88,7 @@ def test_a_validator_that_tells_nothing_concerns_the_whole_object() -> None:
 
 
 def test_an_alias_is_a_key_of_the_answer() -> None:
-    class Model(BaseModel):
-        model_config = ConfigDict(validate_by_name=True)
+    class Model(BaseModel, validate_by_name=True):
         first: int = Field(validation_alias=AliasChoices("zz", "a"))
         second: int = Field(alias="b")
         c: int
@@ -191,6 +181,15 @@ def breaking(problem: BaseException) -> type[BaseModel]:
     return Model
 
 
+@pytest.mark.parametrize("is_tagged", [False, True])
+def test_of_a_union_only_the_arm_that_was_meant_objects(is_tagged: bool) -> None:
+    either: Any = Annotated[breaking(ValueError("never")), Tag("x")] | Annotated[Three, Tag("y")]
+    item = Annotated[either, Discriminator(lambda _: "x")] if is_tagged else either
+    model = create_model("Model", all=(list[item], ...))
+    assert [(one.path, one.reason) for one in objections(model, '{"all": [{"a": 1}]}')] == [(("all", 0, "a"), "never")]
+    assert ("all", 0, "a") in [one.path for one in objections(model, '{"all": [{"b": 1}]}')], "nothing of it fits"
+
+
 @pytest.mark.parametrize("problem", [ZeroDivisionError("x"), RecursionError("deep"), KeyError("k"), TypeError("t")])
 def test_a_validator_that_breaks_is_an_error_of_its_own(problem: Exception) -> None:
     runner = engine(prefix_cells=0)
@@ -227,10 +226,10 @@ def test_a_validator_that_changes_the_value_is_taken_at_its_word() -> None:
 @pytest.mark.parametrize("type", ["number", "integer | number"])
 def test_a_strict_model_reads_numbers_as_they_are_written(type: str) -> None:
     class Strict(BaseModel):
-        a: StrictInt
+        a: int = Field(strict=True)
 
     class Exact(BaseModel):
-        a: StrictFloat
+        a: float = Field(strict=True)
 
     def next_token(fed: FedToken) -> int:
         written = bytes(one.token for one in fed.path if one.token < 256).decode().rpartition('"a": ')[2]
