@@ -190,14 +190,14 @@ def matches(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def whole_pattern(search: str) -> str:
-    """The pattern that matches a whole value exactly where `search` finds a match anywhere in it.
+    r"""The pattern that matches a whole value exactly where `search` finds a match anywhere in it.
 
-    Keeps the author's spelling, without anchors, where the meaning allows. Raises `RegexError`.
+    Keeps the author's spelling, without anchors, where the meaning allows. `\S` takes no white space of any script: in
+    JSON Schema it is that of Unicode. Raises `RegexError`.
     """
     alternatives = [_whole_alternative(alternative) for alternative in _split(_with_closing_brackets_escaped(search))]
-    if len(alternatives) == 1:
-        return _without_group(alternatives[0])
-    return "|".join(alternatives)
+    whole = _without_group(alternatives[0]) if len(alternatives) == 1 else "|".join(alternatives)
+    return narrowed(whole, of=r"\s")
 
 
 @lru_cache(maxsize=1024)
@@ -220,24 +220,24 @@ _OPERATOR: Final = re.compile(r"\\.|(?P<operator>&&|--|~~|\[)", re.DOTALL)
 _IN_ANY_SCRIPT: Final = {
     r"\d": "\\d\\u0660-\\u1dff\\ua620-\\uabff\\uff10-\\uff19\U00010000-\U0001efff\U0001fbf0-\U0001ffff",
     r"\w": "\\w\\x80-\U0010ffff",
-    r"\s": r"\s\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+    r"\s": r"\s\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff",
 }
 _IN_NO_SCRIPT: Final = {name.upper(): f"[^{inside}]" for name, inside in _IN_ANY_SCRIPT.items()}
 _IN_NO_SCRIPT_OF_A_CLASS: Final = {name: engine_pattern(outside)[1:-1] for name, outside in _IN_NO_SCRIPT.items()}
 _EVERY_CHARACTER: Final = frozenset((r"[\d\D]", r"[\D\d]", r"[\s\S]", r"[\S\s]", r"[\w\W]", r"[\W\w]"))
 
 
-def narrowed(pattern: str) -> str:
+def narrowed(pattern: str, *, of: str = r"\d\w\s") -> str:
     r"""The pattern without what an engine refuses whose `\d`, `\w` and `\s` are of all scripts: `\W` takes no `ß`."""
-    return _PLACE.sub(_narrowed, pattern)
 
+    def narrow(match: re.Match[str]) -> str:
+        place = match[0]
+        if match["class"] is None or place in _EVERY_CHARACTER:
+            return _IN_NO_SCRIPT.get(place, place) if place.lower() in of else place
+        shorthands = _IN_ANY_SCRIPT if place.startswith("[^") else _IN_NO_SCRIPT_OF_A_CLASS
+        return re.sub(r"\\.", lambda one: shorthands.get(one[0], one[0]) if one[0].lower() in of else one[0], place)
 
-def _narrowed(match: re.Match[str]) -> str:
-    place = match[0]
-    if match["class"] is None or place in _EVERY_CHARACTER:
-        return _IN_NO_SCRIPT.get(place, place)
-    shorthands = _IN_ANY_SCRIPT if place.startswith("[^") else _IN_NO_SCRIPT_OF_A_CLASS
-    return re.sub(r"\\.", lambda escape: shorthands.get(escape[0], escape[0]), place)
+    return _PLACE.sub(narrow, pattern)
 
 
 def expect_no_operators(pattern: str) -> None:

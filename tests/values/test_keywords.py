@@ -63,6 +63,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
     "pattern": [
         ({"type": "string", "pattern": "^a+$"}, "aa", "ab"),
         ({"type": "string", "pattern": r"\d"}, "a1", "ab"),
+        ({"type": "string", "pattern": r"^(\S|[^\s,]|[\S.])$"}, "é", "\u3000"),
     ],
     "format": [({"type": "string", "format": "date"}, "2024-02-29", "2023-02-29")],
     "minimum": [({"type": "integer", "minimum": 2}, 2, 1), ({"type": "number", "minimum": 0.5}, 0.5, 0.25)],
