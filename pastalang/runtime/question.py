@@ -189,9 +189,10 @@ class ProgramsByType:
     def _programs(self, found: Any) -> dict[str, Program]:
         if isinstance(found, type) and get_origin(found) is None:
             return self._of_class.setdefault(found, {})
-        if found not in self._of_form and len(self._of_form) >= _MOST_FORMS:
+        form = (found, str(found))  # two literals or unions are equal in any order of their options
+        if form not in self._of_form and len(self._of_form) >= _MOST_FORMS:
             del self._of_form[next(iter(self._of_form))]
-        return self._of_form.setdefault(found, {})
+        return self._of_form.setdefault(form, {})
 
 
 program_for: Final = ProgramsByType()

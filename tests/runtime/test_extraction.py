@@ -180,7 +180,7 @@ def test_a_model_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch)
 def test_a_program_is_made_once_for_a_type_and_does_not_keep_the_type() -> None:
     programs = ProgramsByType()
     assert programs(Note) is programs(Note) and programs(list[Note]) is programs(list[Note])
-    assert programs(Note) is not programs(Line)
+    assert programs(Note) is not programs(Line) and programs(Literal["b", "a"]) is not programs(Literal["a", "b"])
 
     class Passing(BaseModel):
         x: bool
