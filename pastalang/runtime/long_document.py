@@ -145,8 +145,8 @@ class LongDocument:
         validator = None if self.plan.type is None else validator_of(self.plan.type)
         mismatches = find_mismatches(output, merged.value, types)
         value, objections = judge(CheckedValue(merged.value, mismatches), validator)
-        if validator is None and not mismatches:
-            value = to_python(output, merged.value, types)
+        if validator is None or objections:
+            value = to_plain(merged.value) if mismatches else to_python(output, merged.value, types)
         tree = places_of(merged.text)
         problems = tuple(
             Problem(path_text(one.path), one.reason, merged.text[slice(*tree.at(one.path).place)], 1)

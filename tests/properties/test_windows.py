@@ -148,17 +148,16 @@ def test_what_a_validator_refuses_in_one_window_is_refused_if_it_is_in_the_whole
     engine = writing(lambda seen: "7" if "seven" in seen else "1")
     text = "One.\n\nThe seven.\n\nOne.\n\n"
     found = engine.extract(Total, text, window=13, overlap=0, merge="agreement", details=True)
-    assert (found.value.total, found.status, [one.status for one in found.windows]) == (
-        1,
-        "ok",
-        ["ok", "invalid", "ok"],
-    )
+    statuses = [one.status for one in found.windows]
+    assert (found.value.total, found.status, statuses) == (1, "ok", ["ok", "invalid", "ok"])
     with pytest.raises(pastalang.Invalid, match="seven is unlucky"):
         engine.extract(Total, "The seven.", window=13)
-    many = list(
-        pastalang.extract_many(Total, [text, "The seven.", ""], model=engine, window=13, overlap=0, merge="first")
-    )
+    texts, options = [text, "The seven.", ""], {"window": 13, "overlap": 0, "merge": "first"}
+    many = list(pastalang.extract_many(Total, texts, model=engine, **options))
     assert [(one.status, len(one.windows)) for one in many] == [("ok", 3), ("invalid", 1), ("error", 0)]
+    kept = list(pastalang.extract_many(Total, texts[1:2], model=engine, keep_invalid=True, **options))
+    kept += [engine.extract(Total, texts[1], details=True, keep_invalid=True, **each) for each in ({}, options)]
+    assert [(one.status, one.value) for one in kept] == [("invalid", {"total": 7})] * 3
     assert "windows, in characters" in found.to_html() and "seven is unlucky" in found.to_html()
 
 
