@@ -21,6 +21,7 @@ from pastalang.program import types as t
 from pastalang.program.visit import arms_of, parts_of_value, reached
 from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation
 from pastalang.runtime.errors import BadInputs, OutOfMemory, Problem, TooLong
+from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.quotations import SourceSpan, SourceText, spans_of
 from pastalang.runtime.repair.validation import CheckedValue, judge, validator_of
 from pastalang.runtime.result import Answer, Extraction, Invalid, Result, Usage, Window
@@ -84,7 +85,11 @@ class WindowPlan:
         return {**given, "model": self.type} | ({} if self.type is None else {"keep_invalid": True})
 
     def call(self, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> WindowCall:
-        """The document of a call of `extract`, with the inputs and the options of the runs of its windows."""
+        """The document of a call of `extract`, with the inputs and the options of the runs of its windows.
+
+        Raises `BadInputs` for wrong inputs before their text is cut.
+        """
+        bind_inputs(self.plan, inputs)
         document = self.document(inputs[self.input])
         return document, ({**inputs, self.input: part} for part in document.parts()), self.options(options)
 
