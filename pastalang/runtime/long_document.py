@@ -219,7 +219,11 @@ class Reading:
         """`text` is the window, and `input` the text that it is a part of. An answer without fields, as chats give it,
         quotes what stands in the window."""
         paths = {path_text(path) or WHOLE: path for path in _paths(answer.exact)}
-        fields = tuple((paths[one.where], one) for one in answer.fields if one.where in paths)
+        fields = tuple(
+            (() if one.span[0] == 0 else paths[one.where], one)  # a key may be named as the whole answer is
+            for one in answer.fields
+            if one.where in paths
+        )
         spans = {(*path, *span.within): span for path, one in fields for span in one.sources}
         if not answer.fields:
             quoted = spans_of(type, answer.exact, types, {input: (SourceText(input, text),)})

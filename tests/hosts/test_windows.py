@@ -18,7 +18,6 @@ from tests.hosts.stand_in import TEMPLATE, StandIn, listening
 
 Quote = Annotated[str, pastalang.Verbatim("text"), pastalang.Tokens(12)]
 TEXT = "Ada takes aspirin.\n\nAda takes ibuprofen and aspirin.\n\nNothing is said here.\n\n"
-KINDS = ("vllm", "sglang", "llama.cpp", "openai")
 
 
 class Chart(BaseModel):
@@ -29,16 +28,14 @@ class Chart(BaseModel):
 def reading(prompt: str, constraint: Any) -> str:
     """Reads the last message of a prompt as a person would."""
     is_chat = prompt.startswith("[")
-    window, _, written = (json.loads(prompt)[-1]["content"] if is_chat else prompt.rpartition("<user>")[2]).partition(
-        "</>"
-    )
+    said = json.loads(prompt)[-1]["content"] if is_chat else prompt.rpartition("<user>")[2]
+    window, _, written = said.partition("</>")
     drugs, patient = re.findall("aspirin|ibuprofen", window), "Ada" if "Ada" in window else None
-    if is_chat:
-        return json.dumps({"drugs": drugs, "patient": patient})
-    return json.dumps(patient if written.endswith('"patient": ') else drugs)
+    found = patient if written.endswith('"patient": ') else drugs
+    return json.dumps({"drugs": drugs, "patient": patient} if is_chat else found)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ("vllm", "sglang", "llama.cpp", "openai"))
 def test_windows_of_a_server_have_every_mention_at_its_place(kind: str) -> None:
     host = StandIn(kind, answer=reading)
     engine = host.connect(tokenizer=byte_tokenizer(chat_template=TEMPLATE))
@@ -62,10 +59,8 @@ def test_without_a_tokenizer_three_bytes_are_a_token() -> None:
 
 def test_commands_read_windows_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("chart.pasta").write_text(
-        'template chart(text: text)\nuser """{text}"""\nassistant json {\n  drugs: [verbatim(text, max=12)]\n}\n',
-        "utf-8",
-    )
+    answer = "assistant json {\n  drugs: [verbatim(text, max=12)]\n}\n"
+    Path("chart.pasta").write_text(f'template chart(text: text)\nuser """{{text}}"""\n{answer}', "utf-8")
     Path("notes.txt").write_text(TEXT, "utf-8")
     with listening(StandIn(answer=reading)) as address:
         done = typed(f"extract chart.pasta notes.txt -o out.jsonl --model {address}#m --window 18 --overlap 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import warnings
 from itertools import pairwise
@@ -159,11 +160,16 @@ def test_what_a_validator_refuses_in_one_window_is_refused_if_it_is_in_the_whole
     assert "windows, in characters" in found.to_html() and "seven is unlucky" in found.to_html()
 
 
+def test_the_key_answer_of_a_map_is_no_field_by_itself() -> None:
+    text, asked = "One two three four.", dict[Literal["answer"], Quote]
+    [field] = hashing(1).extract(asked, text, window=100, details=True).fields
+    assert json.loads(field.text) == field.value == {"answer": text[field.source.start : field.source.end]}
+
+
 def test_fifty_thousand_tokens_are_read_in_the_cells_of_a_few_windows() -> None:
     rng = random.Random(0)
-    text = "".join(
-        f"{rng.randbytes(9).hex()} {rng.randbytes(20).hex()}.{rng.choice((' ', chr(10) * 2))}" for _ in range(840)
-    )
+    words = ((rng.randbytes(9).hex(), rng.randbytes(20).hex(), rng.choice((" ", "\n\n"))) for _ in range(840))
+    text = "".join(f"{first} {second}.{space}" for first, second, space in words)
     runner = pastalang.Engine.load(toy_model(positions=2048), byte_tokenizer(), cells=6_000)
     with warnings.catch_warnings(action="ignore"):
         found = runner.extract(Drugs, text, window=1_500, overlap=100, details=True)
