@@ -26,7 +26,7 @@ _BUSY: Final = frozenset({408, 409, 425, 429})
 _OVERLOADED: Final = frozenset({429, 502, 503, 504})  # says the server, or what stands before it, of every request
 _CLOSED: Final = frozenset({401, 403})
 _SHOWN: Final = 300  # characters of an error's body
-_TOO_LITTLE: Final = 0.05  # of a deadline: a request that begins with less left is asked for nothing
+_TOO_LITTLE: Final = 0.01  # seconds before its run's deadline in which no request is begun: none is answered so soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Transport:
             async with asyncio.timeout(left):
                 for attempt in range(patience.retries + 1 if left is None or left > 0 else 0):
                     async with places:
-                        if end is not None and time.monotonic() >= end - _TOO_LITTLE * (patience.deadline or 0):
+                        if end is not None and time.monotonic() >= end - _TOO_LITTLE:
                             break  # those who had the places have just given up
                         self.sent += 1
                         outcome = _Again("no answer") if attempt == 0 else outcome

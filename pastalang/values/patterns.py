@@ -197,7 +197,7 @@ def whole_pattern(search: str) -> str:
     """
     alternatives = [_whole_alternative(alternative) for alternative in _split(_with_closing_brackets_escaped(search))]
     whole = _without_group(alternatives[0]) if len(alternatives) == 1 else "|".join(alternatives)
-    return narrowed(whole, of=r"\s")
+    return narrowed(whole, of=(r"\s",))
 
 
 @lru_cache(maxsize=1024)
@@ -227,8 +227,8 @@ _IN_NO_SCRIPT_OF_A_CLASS: Final = {name: engine_pattern(outside)[1:-1] for name,
 _EVERY_CHARACTER: Final = frozenset((r"[\d\D]", r"[\D\d]", r"[\s\S]", r"[\S\s]", r"[\w\W]", r"[\W\w]"))
 
 
-def narrowed(pattern: str, *, of: str = r"\d\w\s") -> str:
-    r"""The pattern without what an engine refuses whose `\d`, `\w` and `\s` are of all scripts: `\W` takes no `ß`."""
+def narrowed(pattern: str, *, of: Collection[str] = (r"\d", r"\w", r"\s")) -> str:
+    r"""The pattern without what an engine refuses for which these short-hands are of all scripts: `\W` takes no `ß`."""
 
     def narrow(match: re.Match[str]) -> str:
         place = match[0]

@@ -70,7 +70,7 @@ def policy_for(plan: Plan, options: Options, *, has_checks: bool) -> Policy | No
     return Policy(validator, repair or 0, retry_below, keep_invalid, CHECK_REPAIRS if repair is None else repair)
 
 
-_MISFITS: Final = {*get_args(ErrorType)} - {"value_error", "assertion_error"}  # what no validator of the caller raises
+_MISFITS: Final = {*get_args(ErrorType)} - {"value_error", "assertion_error"}  # the value does not fit its type
 _PREFIX = re.compile(r"^(Value error|Assertion failed), ")  # by pydantic, before the message of a validator
 
 

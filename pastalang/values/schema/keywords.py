@@ -151,7 +151,8 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "const": "a literal",
         "minLength": "`string(min_chars=...)`, in characters",
         "maxLength": "`string(max_chars=...)`, in characters",
-        "pattern": "`string(pattern=/.../)`; unanchored ends are written out; no look-around",
+        "pattern": "`string(pattern=/.../)`; unanchored ends are written out; no look-around; `\\s` is that of ASCII, "
+        "and `\\S` takes no white space of Unicode",
         "format": "`string(format=...)`; names that the standard does not know are remarks",
         "minimum": "`integer(min=...)`, `number(min=...)`, exact; checked inside one hole from 10^18 on",
         "maximum": "`integer(max=...)`, `number(max=...)`, exact; checked inside one hole up to -10^18",
