@@ -12,7 +12,8 @@ from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.batches import collate
 from pastalang.training.bonbon import log_probabilities
 from pastalang.training.recording import Lesson, Recorder, planner
-from recipes.smollm2 import likelihood, lists
+from recipes import likelihood
+from recipes.smollm2 import lists
 from tests.oracle.toy_models import toy_model
 
 

@@ -42,8 +42,7 @@ def test_no_hostile_document_reaches_a_model_as_control() -> None:
     )
     engine.run(program, {"text": HOSTILE})
     control = [fed.token for fed in model.fed if fed.token in engine.encoder.added]
-    names = engine.encoder.tokenizer.convert_ids_to_tokens(control)
-    assert names == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
+    assert engine.encoder.tokenizer.convert_ids_to_tokens(control) == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
 
 
 @given(st.lists(st.text("ab", min_size=2, max_size=6), max_size=4))

@@ -162,8 +162,7 @@ def test_what_another_lane_has_drawn_is_not_fed_text_of_the_lane_that_joins_it()
     text = "Start. {async a ~9: string(max=8)} Then {b: string(max=4)}\n{sync} End {c: string(max=4)}"
     program = pastalang.compile(f'template t()\nassistant text """\n{text}\n"""')
     result = Engine(uniform_model(320), byte_tokenizer()).run(program, {})
-    shown = [one.text for one in result.trace.fed if one.lane == 0]
-    assert shown == ["Assistant:\nStart.", "  Then ", "\n End "]
+    assert [one.text for one in result.trace.fed if one.lane == 0] == ["Assistant:\nStart.", "  Then ", "\n End "]
     assert result.usage.input_tokens == len("Assistant:\n")
     assert result.usage.forced_tokens == len("Start.  Then \n End ")
 

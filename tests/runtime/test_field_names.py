@@ -33,8 +33,7 @@ def test_a_field_is_found_under_the_place_of_its_value() -> None:
         for line in range(2):
             assert answer.field(f"lines[{line}].item").value == value["lines"][line]["item"]
             for part in range(2):
-                found = answer.field(f"lines[{line}].parts[{part}].n")
-                assert found.value == value["lines"][line]["parts"][part]["n"]
+                assert answer.field(f"lines[{line}].parts[{part}].n").value == value["lines"][line]["parts"][part]["n"]
         inside = "city" if value["call"]["tool"] == "a" else "day"
         assert answer.field(f"call.{inside}").value == value["call"][inside]
         assert answer.field('"first (key)[]"').value == value["first (key)[]"]

@@ -47,8 +47,7 @@ def test_any_finite_number_may_be_given(number: Any) -> None:
 def test_a_record_is_spelled_as_json_digit_for_digit(record: dict[str, Any]) -> None:
     text = text_of(MappingProxyType(record))
     assert text == text_of(record)
-    plain = json.loads(text, parse_float=Decimal)
-    assert _numbers(plain) == _numbers(record)
+    assert _numbers(json.loads(text, parse_float=Decimal)) == _numbers(record)
 
 
 def _numbers(value: Any) -> list[Decimal]:

@@ -124,8 +124,7 @@ def test_a_request_that_needs_the_memory_of_kept_prompts_gets_it() -> None:
     cells = prompt() + 3 * own() + 8  # the last is what a run takes for itself
     engine = engine_of(prompt() + 3 * own(), cells=cells)
     for letter in "-abca":
-        result = engine.run(PROGRAM, {"title": letter * LENGTH})
-        assert isinstance(result, Result)
+        assert isinstance(engine.run(PROGRAM, {"title": letter * LENGTH}), Result)
     assert engine.scheduler.prefix.size == engine.scheduler.prefix.limit
     engine.run(PROGRAM, {"title": "short"})
     assert not keeps(engine, "b")

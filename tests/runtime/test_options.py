@@ -85,8 +85,7 @@ def test_a_program_is_planned_once_for_many_runs() -> None:
     assert engine.plan(PROGRAM) is plan and engine.plan(PROGRAM, mode="strict") is plan
     assert engine.plan(PROGRAM, mode=Mode.SEQUENTIAL).mode is Mode.SEQUENTIAL
     for number in range(100):
-        other = engine.plan(compile(f"template t{number}()\nassistant json {{a: boolean}}"))
-        assert other.template == f"t{number}"
+        assert engine.plan(compile(f"template t{number}()\nassistant json {{a: boolean}}")).template == f"t{number}"
 
 
 @pytest.mark.parametrize(

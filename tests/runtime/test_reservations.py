@@ -56,8 +56,7 @@ def needed(program: pastalang.Program) -> int:
 def test_a_request_needs_its_prompt_and_its_holes_at_their_longest() -> None:
     engine, model = engine_of(600)
     engine.run(NOTE, {"title": "AAAA"})
-    prompt = len(model.steps[0])
-    assert needed(NOTE) == prompt + 12
+    assert needed(NOTE) == len(model.steps[0]) + 12
 
 
 @pytest.mark.parametrize("after", [2, 4, 8])

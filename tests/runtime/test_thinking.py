@@ -101,8 +101,7 @@ def test_without_think_the_model_is_told_not_to(chat: str) -> None:
         seen.append(tokenizer.decode([one.token for one in fed.path]))
         return ord("t")
 
-    result = Engine(scripted_model(next_token, 320), tokenizer).run(program(""), {})
-    assert result.thinking == (None,)
+    assert Engine(scripted_model(next_token, 320), tokenizer).run(program(""), {}).thinking == (None,)
     assert all("<think>\n\n</think>\n\n{" in path for path in seen)
 
 

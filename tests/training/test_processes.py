@@ -108,8 +108,7 @@ def test_two_processes_train_what_one_trains_and_an_interrupted_run_equals_an_un
             two, tmp_path / "parts", judge=judge, settings=settings, is_stopped=is_stopped, on_step=steps.append
         )
 
-    said = in_processes(2, stopped)
-    assert said == [(Interrupted, "stopped after step 3 of 6; a checkpoint is saved")] * 2
+    assert in_processes(2, stopped) == [(Interrupted, "stopped after step 3 of 6; a checkpoint is saved")] * 2
     resumed = in_processes(2, lambda two: trained_in(two, tmp_path / "parts", judge=judge, settings=settings))
     for one, other, expected in zip(*resumed, both[0], strict=True):
         assert np.array_equal(one, other) and np.array_equal(one, expected)

@@ -49,8 +49,7 @@ def test_recorded_rows_come_back_from_disk_without_being_recorded_again(
     done: list[int] = []
     first = record_rows(rows, RECORDING, cache=tmp_path / "cache", on_done=done.append)
     assert done == [0, CHUNK, CHUNK + 3]
-    bad = [number for number, one in enumerate(first) if isinstance(one, BadRow)]
-    assert bad == [2, CHUNK + 1]
+    assert [number for number, one in enumerate(first) if isinstance(one, BadRow)] == [2, CHUNK + 1]
     assert str(first[2]).startswith(f"{tmp_path / 'rows.jsonl'}:3: `brand` cannot be written")
     files = sorted((tmp_path / "cache").iterdir())
     assert len(files) == 2
@@ -80,8 +79,7 @@ def test_several_processes_record_what_one_records(rows: Sequence[Row]) -> None:
 
 
 def test_rows_with_the_same_inputs_are_held_out_together(rows: Sequence[Row]) -> None:
-    chosen = held_out(rows, 0.1)
-    assert len(chosen) == 7 == round(0.1 * len(rows))
+    assert len(held_out(rows, 0.1)) == 7 == round(0.1 * len(rows))
     twice = [row for row in rows for _ in range(2)]
     again = held_out(twice, 0.1)
     assert all((number ^ 1) in again for number in again)

@@ -23,8 +23,7 @@ def test_values_and_what_closes_them_are_taught_and_forced_tokens_are_not() -> N
 def test_the_logits_after_the_key_decide_the_first_token_of_its_value() -> None:
     row = product("a Sony tv", brand="Sony")
     first = next(taught for taught in row.taught if taught.field == "brand")
-    seen = row.tokens[row.visible[first.place]]
-    assert TOKENIZER.decode(seen).endswith('{\n  "brand": ')
+    assert TOKENIZER.decode(row.tokens[row.visible[first.place]]).endswith('{\n  "brand": ')
     assert (first.token, row.labels[first.place]) == (ord('"'), ord('"'))
 
 
@@ -46,8 +45,7 @@ def test_positions_jump_by_the_limits_of_the_values() -> None:
     row = product("tv")
     last_key = next(taught.place for taught in row.taught if taught.field == "quote")
     skeleton = np.flatnonzero(row.visible[last_key])
-    jumps = np.diff(row.positions[skeleton]) - 1
-    assert [int(jump) for jump in jumps if jump] == [12, len('"phone"')]
+    assert [int(jump) for jump in np.diff(row.positions[skeleton]) - 1 if jump] == [12, len('"phone"')]
 
 
 @pytest.mark.parametrize(

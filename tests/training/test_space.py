@@ -200,5 +200,4 @@ def test_forced_tokens_are_not_predicted() -> None:
         {"x": ""}, {"a": "phone", "b": "ok"},
     )  # fmt: skip
     masked = with_masks(row, hosts_of(row, 6)[:1], 999)
-    forced = len("hone")
-    assert masked.labels[len(row) :].tolist() == [*[IGNORED] * forced, ord("o"), ord("k")]
+    assert masked.labels[len(row) :].tolist() == [*[IGNORED] * len("hone"), ord("o"), ord("k")]

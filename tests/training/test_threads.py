@@ -48,8 +48,7 @@ def test_a_text_teaches_its_tags_and_its_end_and_forced_tags_cost_nothing() -> N
 def test_the_end_of_a_promise_predicts_the_text_after_the_thread() -> None:
     found = row("pasta", PASTA)
     after = next(one for one in found.taught if one.field == "answer" and chr(one.token) == "!")
-    seen = TOKENIZER.decode(found.tokens[found.visible[after.place]])
-    assert seen.endswith('tokens="30"/>')
+    assert TOKENIZER.decode(found.tokens[found.visible[after.place]]).endswith('tokens="30"/>')
     [next_place] = np.flatnonzero(found.tokens == ord("!"))
     assert found.positions[next_place] == found.positions[after.place] + 1 + 30
 

@@ -57,10 +57,8 @@ def _around(drawn: tuple[Any, int]) -> Any:
 def test_a_model_comes_back_as_the_program_that_it_made(model: type[BaseModel]) -> None:
     first = pastalang.from_model(model)
     again = pastalang.model_of(first)
-    second = pastalang.from_model(again, name=model.__name__)
-    assert second.source.text == first.source.text
-    declared = set(again.model_json_schema().get("$defs", {}))
-    assert declared <= set(first.types) | {model.__name__}
+    assert pastalang.from_model(again, name=model.__name__).source.text == first.source.text
+    assert set(again.model_json_schema().get("$defs", {})) <= set(first.types) | {model.__name__}
     around = create_model("Around", inner=(again, ...))  # inside another model, it is converted from its fields
     assert set(pastalang.from_model(around).types) <= set(first.types) | {again.__name__}
 

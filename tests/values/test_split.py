@@ -51,8 +51,7 @@ def keywords(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     several = {"anyOf": arms, "oneOf": arms, "allOf": arms, "prefixItems": arms}
     optional = {**SCALARS, **single, **several, "properties": named, "dependentSchemas": named}
     optional |= {"patternProperties": st.dictionaries(st.sampled_from(["^a", "b$"]), inner, max_size=2)}
-    one = st.sampled_from(sorted(optional))
-    return st.lists(one, max_size=3, unique=True).flatmap(
+    return st.lists(st.sampled_from(sorted(optional)), max_size=3, unique=True).flatmap(
         lambda names: st.fixed_dictionaries({name: optional[name] for name in names})
     )
 
