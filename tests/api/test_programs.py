@@ -99,5 +99,4 @@ def test_braces_and_indentation_of_a_text() -> None:
     program = pastalang.compile(
         'template t()\nuser """\n    {{braces}}\n      in\n    """\nassistant json {a: boolean}\n'
     )
-    fed = "".join(one.text for one in uniform().run(program).trace.fed)
-    assert "{braces}\n  in" in fed
+    assert "{braces}\n  in" in "".join(one.text for one in uniform().run(program).trace.fed)

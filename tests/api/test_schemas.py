@@ -148,8 +148,7 @@ def test_a_schema_that_cannot_be_kept_is_refused_by_name(schema: str, said: str)
 
 
 def test_steps_that_narrow_a_schema_are_noted() -> None:
-    program = pastalang.from_schema('{"type": "object", "properties": {"a": {"type": "boolean"}}}')
-    assert program.notes
+    assert pastalang.from_schema('{"type": "object", "properties": {"a": {"type": "boolean"}}}').notes
 
 
 def test_running_text_has_no_schema_and_no_model() -> None:

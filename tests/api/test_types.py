@@ -94,8 +94,7 @@ def test_numbers_keep_the_digits_that_were_written() -> None:
 def test_a_named_type_may_hold_itself() -> None:
     program = json_program("  a: Tree", before="type Tree = { leaf: boolean, left: Tree | null }")
     written = '{"leaf": false, "left": {"leaf": true, "left": null}}'
-    result = writing({'"a": ': written}).run(program)
-    assert result.value["a"] == {"leaf": False, "left": {"leaf": True, "left": None}}
+    assert writing({'"a": ': written}).run(program).value["a"] == {"leaf": False, "left": {"leaf": True, "left": None}}
 
 
 def test_the_model_chooses_among_objects() -> None:

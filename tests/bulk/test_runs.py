@@ -328,8 +328,7 @@ def test_rows_that_were_committed_and_are_gone_are_reported(tmp_path: Path) -> N
     for damaged in ('{"version": 1', "null"):
         (tmp_path / "out.jsonl.run/manifest.json").write_text(damaged)
         for resume in (True, False):
-            said = "manifest.json is damaged; begin again with --overwrite"
-            assert said in refused(source, out, resume=resume)
+            assert "manifest.json is damaged; begin again with --overwrite" in refused(source, out, resume=resume)
         assert run(source, out, resume=False, overwrite=True).resumed == 0
 
 

@@ -137,8 +137,7 @@ def program(body: str, **given: Any) -> Task:
     ],
 )  # fmt: skip
 def test_columns_of_types(type: str, expected: Any) -> None:
-    column = value_column(program(f"{{v: {type}}}")).type
-    assert column == pa.struct({"v": expected})
+    assert value_column(program(f"{{v: {type}}}")).type == pa.struct({"v": expected})
 
 
 def test_parts_without_a_type_of_their_own_are_json() -> None:

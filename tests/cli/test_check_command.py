@@ -43,8 +43,7 @@ def test_a_missing_file_ends_with_3_after_the_others_were_checked(folder: Path) 
 
 
 def test_a_folder_stands_for_the_programs_in_it_but_not_for_hidden_ones(folder: Path) -> None:
-    result = pasta("check", folder)
-    assert "checked 3 files: 1 error, 1 warning" in result.output
+    assert "checked 3 files: 1 error, 1 warning" in pasta("check", folder).output
 
 
 def test_a_folder_without_programs_is_wrong_usage(tmp_path: Path) -> None:
@@ -59,8 +58,7 @@ def test_the_standard_input_is_a_program() -> None:
 
 def test_json_says_where_and_what(folder: Path) -> None:
     path = folder / "inner" / "wrong.pasta"
-    document = json.loads(pasta("check", "--format", "json", path).output)
-    assert document == {
+    assert json.loads(pasta("check", "--format", "json", path).output) == {
         "version": 1,
         "diagnostics": [
             {
@@ -140,13 +138,11 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 
 def test_checking_a_file_imports_nothing_heavy() -> None:
-    statement = "import pastalang\npastalang.load('examples/02-invoice.pasta')"
-    assert modules_after(statement).isdisjoint(HEAVY)
+    assert modules_after("import pastalang\npastalang.load('examples/02-invoice.pasta')").isdisjoint(HEAVY)
 
 
 def test_listing_the_commands_imports_none_of_them() -> None:
-    statement = "from pastalang.cli.app import build_app\nbuild_app(set())"
-    assert modules_after(statement).isdisjoint({*HEAVY, "lark"})
+    assert modules_after("from pastalang.cli.app import build_app\nbuild_app(set())").isdisjoint({*HEAVY, "lark"})
 
 
 def test_the_version_is_printed_without_anything_else() -> None:

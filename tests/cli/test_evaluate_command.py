@@ -147,8 +147,7 @@ def test_a_model_is_run_and_its_answers_can_be_scored_again(mode: Mode, asked: l
         found["fields"].keys() == {"brand", "kind"}
         and f"  kind           F1 {found['fields']['kind']['f1']:.2f}" in result.stdout
     )
-    again = json.loads(run(str(tmp_path / "rows.jsonl"), str(predictions), "--json").stdout)
-    assert again.items() <= found.items()
+    assert json.loads(run(str(tmp_path / "rows.jsonl"), str(predictions), "--json").stdout).items() <= found.items()
     for row, line in zip(ROWS, predictions.read_text("utf-8").splitlines(), strict=True):
         value = json.loads(line)["value"]
         assert value["brand"] is None or value["brand"] in str(row["title"])

@@ -56,8 +56,7 @@ def test_a_file_that_is_read_is_never_overwritten(line: str, files: dict[str, st
 
 
 def test_one_file_does_not_take_two_results(files: dict[str, str]) -> None:
-    line = "evaluate --program a.pasta --data rows.jsonl --model model --out both --predictions ./both"
-    assert run(line)[0] == 2
+    assert run("evaluate --program a.pasta --data rows.jsonl --model model --out both --predictions ./both")[0] == 2
     assert not Path("both").exists()
 
 

@@ -226,8 +226,7 @@ def test_a_run_is_sampled_as_its_options_say(model: Path, tmp_path: Path) -> Non
     sampled = answer("--temperature", "3", "--seed", "5")
     assert sampled["text"] != greedy["text"] == answer("--temperature", "3", "--top-k", "1")["text"]
     assert greedy["text"] == answer("--temperature", "3", "--top-p", "1e-9")["text"]
-    cut = answer("--max-tokens", "9")["truncations"]
-    assert {one["field"]: one["limit"] for one in cut} == {"word": 9, "two": 4}
+    assert {one["field"]: one["limit"] for one in answer("--max-tokens", "9")["truncations"]} == {"word": 9, "two": 4}
     for option, value in (("--temperature", "-1"), ("--top-p", "2"), ("--top-k", "0"), ("--max-tokens", "2")):
         assert option in refused(2, *words[:-1], option, value)
 

@@ -34,8 +34,7 @@ run = partial(pasta, "train")
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with windows, in half precision."""
-    folder = tmp_path_factory.mktemp("model")
-    return save_toy(folder, Family.GEMMA3, window=16, positions=1024, dtype=torch.bfloat16)
+    return save_toy(tmp_path_factory.mktemp("model"), Family.GEMMA3, window=16, positions=1024, dtype=torch.bfloat16)
 
 
 @pytest.fixture

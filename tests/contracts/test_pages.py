@@ -39,14 +39,12 @@ def test_every_code_has_a_page_that_says_why(word: str) -> None:
 
 @pytest.mark.parametrize("word", [word for word in CODES if word not in ABOUT_FILES])
 def test_the_example_of_a_page_shows_exactly_its_code(word: str, tmp_path: Path) -> None:
-    page = CODES[word].page.read_text(encoding="utf-8")
-    assert findings(section(page, "Example"), tmp_path) == {word}
+    assert findings(section(CODES[word].page.read_text(encoding="utf-8"), "Example"), tmp_path) == {word}
 
 
 @pytest.mark.parametrize("word", [word for word in CODES if word not in ABOUT_FILES])
 def test_the_fix_of_a_page_is_clean(word: str, tmp_path: Path) -> None:
-    page = CODES[word].page.read_text(encoding="utf-8")
-    assert findings(section(page, "Fix"), tmp_path) == set()
+    assert findings(section(CODES[word].page.read_text(encoding="utf-8"), "Fix"), tmp_path) == set()
 
 
 def test_every_page_belongs_to_a_code() -> None:

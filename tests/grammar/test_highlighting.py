@@ -94,8 +94,7 @@ def test_every_word_of_the_language_is_in_the_editors_grammar() -> None:
 
 
 def test_every_rule_that_the_editors_grammar_includes_exists() -> None:
-    included = set(re.findall(r'"include": "#([\w-]+)"', json.dumps(EDITORS)))
-    assert included == set(EDITORS["repository"])
+    assert set(re.findall(r'"include": "#([\w-]+)"', json.dumps(EDITORS))) == set(EDITORS["repository"])
 
 
 # ── a small interpreter of the editors' grammar: enough to see which scope each character gets ───────────
@@ -157,8 +156,7 @@ def test_editors_colour_every_word_outside_texts_and_close_every_text(path: Path
     text = path.read_bytes().decode("utf-8").replace("\r\n", "\n") + "\nimport END"
     found = scopes(text)
     assert found[text.rindex("import END")] == "keyword.declaration.pasta"
-    plain = {word[0] for word in re.finditer(r"\w+", text) if found[word.start()] == ""}
-    assert plain == set()
+    assert {word[0] for word in re.finditer(r"\w+", text) if found[word.start()] == ""} == set()
 
 
 # What editors call each kind of word that Pygments knows; the first that holds it.

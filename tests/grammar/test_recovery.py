@@ -9,8 +9,7 @@ from pastalang.grammar.parser import parse_text
 
 def problems(text: str) -> list[tuple[int, str]]:
     """The line and the code of each finding."""
-    found = parse_text(text).diagnostics
-    return [(one.source.place(one.span.start).line, one.code) for one in found]
+    return [(one.source.place(one.span.start).line, one.code) for one in parse_text(text).diagnostics]
 
 
 def test_each_wrong_field_is_reported() -> None:

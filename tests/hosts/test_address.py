@@ -81,8 +81,7 @@ def test_commands_take_an_address_for_a_model(address: str) -> None:
     assert ran.exit_code == 0 and json.loads(ran.stdout) == {"kind": "fee"}
     ran = typed(f"run note.pasta --inputs inputs.jsonl --model {address}")
     assert ran.exit_code == 0 and list(map(json.loads, ran.stdout.splitlines())) == [{"kind": "fee"}] * 2
-    tried = typed(f"try note.pasta rows.jsonl --model {address} --json")
-    assert json.loads(tried.stdout)["fields"][0]["parallel"] == 1
+    assert json.loads(typed(f"try note.pasta rows.jsonl --model {address} --json").stdout)["fields"][0]["parallel"] == 1
     read = typed(f"extract {TYPE} docs.jsonl -o out.jsonl --model {address}")
     assert read.exit_code == 0 and "40 in out.jsonl: 40 ok" in read.stdout and "forward passes" not in read.stdout
     assert {row["_meta"]["model"] for row in read_rows("out.jsonl")} == {address}

@@ -112,8 +112,7 @@ class Editor:
         text = self.texts[name]
         lines = text[: text.index(before) + len(before)].split("\n")
         place = {"line": len(lines) - 1, "character": len(lines[-1].encode(self.codec)) // self.unit}
-        document = {"uri": self.uri(name)}
-        return self.ask(f"textDocument/{method}", textDocument=document, position=place, **params)
+        return self.ask(f"textDocument/{method}", textDocument={"uri": self.uri(name)}, position=place, **params)
 
     def of(self, method: str, name: str, **params: Any) -> Any:
         return self.ask(f"textDocument/{method}", textDocument={"uri": self.uri(name)}, **params)

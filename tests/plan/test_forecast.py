@@ -96,8 +96,7 @@ def test_what_cannot_fit_is_refused_with_what_to_change(limits: Capacity, says: 
 
 
 def test_what_fits_is_let_through_with_its_forecast() -> None:
-    plan = plan_of(json_body(field("a")))
-    assert fit(plan, Capacity(positions=2000, cells=2000)).passes.high == 8
+    assert fit(plan_of(json_body(field("a"))), Capacity(positions=2000, cells=2000)).passes.high == 8
 
 
 def test_a_list_in_a_branch_counts_in_every_round_of_the_lists_around_it() -> None:

@@ -78,8 +78,7 @@ def test_items_that_must_be_there_need_no_choice() -> None:
 
 
 def test_a_wave_is_everything_that_waits_for_equally_many_values() -> None:
-    timeline = build_timeline(samples.product())
-    assert {bar.hole.field: bar.wave for bar in timeline.bars} == {
+    assert {bar.hole.field: bar.wave for bar in build_timeline(samples.product()).bars} == {
         "brand": 1, "screen_size": 1, "sku": 1, "kind": 1, "size.width": 1, "size.unit": 1,
         "ports[].name": 1, "ports[].count": 2, "headline": 2,
     }  # fmt: skip

@@ -97,8 +97,7 @@ def test_no_run_leaves_the_ranges_of_the_forecast(data: st.DataObject, plan: Pla
     run = data.draw(runs(plan, max_items=3, max_draws=99))
     least = forecast(plan, Lengths(items={"points": 0, "note": 0}))
     most = forecast(plan, Lengths(_EightEach(), input_tokens=_INPUTS, items={"points": 3, "note": 3}))
-    free = replace(run, chunk=None)
-    assert least.passes.low <= simulate(plan, free).passes <= most.passes.high
+    assert least.passes.low <= simulate(plan, replace(run, chunk=None)).passes <= most.passes.high
     done = execute(plan, run, data.draw(schedules(plan)), keep_views=False)
     assert done.peak_cells <= done.fed <= most.cells.high
     assert least.draws.low <= done.draws <= most.draws.high
@@ -126,8 +125,7 @@ def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) ->
     graph.add_nodes_from(pieces)
     sight = _Sight(plan)
     for piece in pieces:
-        before = {other for other in networkx.ancestors(graph, piece) if not other.is_end}
-        assert before == sight.seen_at(piece), piece
+        assert {other for other in networkx.ancestors(graph, piece) if not other.is_end} == sight.seen_at(piece), piece
 
 
 @given(plans())

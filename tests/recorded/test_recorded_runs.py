@@ -87,8 +87,7 @@ def test_names_of_runs_are_unique() -> None:
 
 
 def test_only_the_group_of_refusals_has_inputs_that_are_refused() -> None:
-    refused = [path.stem for path in DATA.glob("*.jsonl") if '"bad_inputs"' in path.read_text("utf-8")]
-    assert refused == ["ways"]
+    assert [path.stem for path in DATA.glob("*.jsonl") if '"bad_inputs"' in path.read_text("utf-8")] == ["ways"]
 
 
 def test_there_are_enough_runs_to_mean_something() -> None:

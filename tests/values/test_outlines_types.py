@@ -148,8 +148,7 @@ def test_a_term_annotates_a_text_and_may_stand_in_lists() -> None:
 )
 def test_a_type_of_outlines_is_what_a_program_answers_with(term: object, is_right: Callable[[Any], bool]) -> None:
     engine = Engine(hashed_model(320, seed=3), byte_tokenizer())
-    program = pastalang.from_outlines(term)
-    assert is_right(engine.run(program, {"text": "x"}, sampling=Sampling(temperature=1.0)).value)
+    assert is_right(engine.run(pastalang.from_outlines(term), {"text": "x"}, sampling=Sampling(temperature=1.0)).value)
 
 
 def test_terms_may_stand_inside_every_kind_of_container() -> None:

@@ -158,8 +158,7 @@ def test_a_block_gathers_no_more_than_stays_in_the_cache() -> None:
     batch = branches([10 * document + field for document in range(6) for field in range(2)], first_cell=700)
     for most, sizes in ((1_000, [6]), (300, [2, 2, 2]), (1, [1] * 6)):
         costs = Costs(small_step=0, reading=0, per_cell=1, per_cluster=50, per_block=500, at_once=most)
-        blocks = Clusters(costs).split(batch, views.prepare(batch)).blocks
-        assert [len(block.sizes) for block in blocks] == sizes
+        assert [len(block.sizes) for block in Clusters(costs).split(batch, views.prepare(batch)).blocks] == sizes
 
 
 def four_fields_of_three_documents() -> tuple[StepBatch, Visibility, tuple[torch.Tensor, ...]]:

@@ -21,8 +21,7 @@ TURNS = [Role.SYSTEM, Role.USER, Role.ASSISTANT]
 
 
 def test_turns_come_from_the_chat_template_and_nobody_thinks_first() -> None:
-    turns = turns_of(byte_tokenizer(chat_template=CHAT), TURNS)
-    assert turns == (
+    assert turns_of(byte_tokenizer(chat_template=CHAT), TURNS) == (
         Turn("<|im_start|>system\n", ""),
         Turn("<|im_end|>\n<|im_start|>user\n", ""),
         Turn("<|im_end|>\n<|im_start|>assistant\n", ""),

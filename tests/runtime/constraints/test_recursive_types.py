@@ -73,8 +73,7 @@ def test_objects_that_refer_to_one_another_have_values(link: str) -> None:
     text = "\n".join(f"type T{number} = {{ {inside} }}" for number, inside in enumerate(fields))
     program, found = check_source(f'{text}\n\ntemplate x()\nuser """\nHi\n"""\nassistant json T0\n')
     assert program is not None, found
-    guide = compile_guide(t.Named("T0"), form=Form.JSON, follow="", vocabulary=TOKENS, types=program.types)
-    assert guide.shortest < 80
+    assert compile_guide(t.Named("T0"), form=Form.JSON, follow="", vocabulary=TOKENS, types=program.types).shortest < 80
 
 
 def test_items_differ_inside_recursive_types() -> None:

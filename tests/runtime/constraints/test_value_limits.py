@@ -49,8 +49,7 @@ def test_a_limit_that_leaves_no_value_is_refused_before_the_first_pass(
 
 
 def test_a_list_of_many_items_has_room_for_them(engine: Engine) -> None:
-    result = engine.run(program("x: [integer(0..9)](100..100)"), {})
-    assert len(result.value["x"]) == 100
+    assert len(engine.run(program("x: [integer(0..9)](100..100)"), {}).value["x"]) == 100
 
 
 def test_the_default_limit_of_a_list_grows_with_what_it_must_hold() -> None:
