@@ -154,6 +154,12 @@ def lessons_of(record: Record, random: Random, *, shown: int = 0) -> list[Lesson
     ]
 
 
+def plain_lessons(record: Record) -> list[Lesson]:
+    """The program as it is written, and its documents."""
+    plan = planner(program_of(record, 0))
+    return [Lesson(plan, {TEXT: text}, dict(value), record.kind, record.kind) for text, value in record.documents]
+
+
 def _keys(chosen: Sequence[Asked], spell: Spelling, random: Random) -> list[str]:
     keys = [spell(random.choice((one.names[0], *one.names))) for one in chosen]
     return keys if len({key.casefold() for key in keys}) == len(keys) else [one.field.key for one in chosen]
@@ -212,10 +218,10 @@ def _arms(type: t.Type) -> Sequence[Any]:
 
 
 def problems_of(record: Record, recorder: Recorder, longest: int) -> Iterator[str]:
-    plan = planner(program_of(record, 0))
-    for number, (text, value) in enumerate(record.documents, 1):
+    for number, lesson in enumerate(plain_lessons(record), 1):
+        text, value = lesson.inputs[TEXT], lesson.value
         try:
-            row = recorder.row(Lesson(plan, {TEXT: text}, dict(value), record.kind, record.kind), Mode.STRICT)
+            row = recorder.row(lesson, Mode.STRICT)
         except BadRow as problem:
             yield f"document {number}: {problem}"
             continue

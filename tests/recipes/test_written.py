@@ -13,6 +13,7 @@ from pastalang.plan.branches import Mode
 from pastalang.runtime.models.source import WEIGHTS
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.recording import Recorder
+from recipes.smollm2.scores import written_lessons
 from recipes.smollm2.written import lessons_of, problems_of, read_records, read_written
 
 SHOP = """=== a receipt
@@ -29,6 +30,9 @@ def test_every_document_can_be_taught_and_answers_stay_in_texts_that_are_changed
     kinds = [record.kind for record in records]
     assert len(set(kinds)) == len(kinds) > 200 and 0.05 < sum(one.is_held_out for one in records) / len(kinds) < 0.12
     assert {one.kind for one in read_written("home,trade")} < set(kinds)
+    held, others = (written_lessons(20, held_out=either) for either in (True, False))
+    assert {one.origin for one in held} <= {one.kind for one in records if one.is_held_out} and len(held) == 20
+    assert not {one.origin for one in held} & {one.origin for one in others} and len(others) == 20
     with pytest.raises(BadData, match="no written documents called `nowhere`"):
         read_written("nowhere")
     recorder = Recorder(AutoTokenizer.from_pretrained(WEIGHTS / "pasta-mini"))
