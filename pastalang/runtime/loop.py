@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import torch
 
@@ -32,8 +34,14 @@ T = TypeVar("T")
 class _Change:
     """A change of requests and memory. `is_undone`: it has failed, and all is as it was before."""
 
+    loop: Loop
     interrupts: HeldInterrupts
     is_undone: bool = False
+    is_over: bool = False
+
+
+# The changes that what runs is called from, also in tasks of asyncio and their threads.
+_AROUND: Final[ContextVar[tuple[_Change, ...]]] = ContextVar("changes", default=())
 
 
 class Loop:
@@ -46,6 +54,7 @@ class Loop:
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()
         self._changer: int | None = None  # the thread that changes requests
+        self._abandoned: deque[RequestState] = deque()  # were cancelled inside a change
         self._step_size = 0  # tokens of the current step
 
     def check_integrity(self) -> None:
@@ -76,7 +85,11 @@ class Loop:
         self._change(submit)
 
     def cancel(self, requests: Sequence[RequestState]) -> None:
-        """Requests that are over stay as they are."""
+        """Requests that are over stay as they are. Inside a change, where the collector may close a stream that nobody
+        reads, they are cancelled at its end."""
+        if self._changer == threading.get_ident():
+            self._abandoned += requests
+            return
 
         def cancel(change: _Change) -> None:
             for request in requests:
@@ -117,7 +130,7 @@ class Loop:
 
         Raises `BadInputs` inside a step of this loop, as for a validator that runs the engine which decodes its answer.
         """
-        if self._changer == threading.get_ident():
+        if any(change.loop is self and not change.is_over for change in _AROUND.get()):
             raise BadInputs(
                 "an engine cannot be run from inside one of its own steps, by a validator or a hook: use another "
                 "engine there, or run it afterwards"
@@ -135,7 +148,8 @@ class Loop:
         thread that arrives inside the `__enter__` of one would leave it locked.
         """
         with self._lock, hold_interrupts() as interrupts:
-            change, outer = _Change(interrupts), self._changer
+            change, outer = _Change(self, interrupts), self._changer
+            before = _AROUND.set((*_AROUND.get(), change))
             try:
                 self._changer = threading.get_ident()
                 act(change)
@@ -144,7 +158,17 @@ class Loop:
                     _to_its_end(self.scheduler.start_again)
                 raise
             finally:
-                self._changer = outer
+                try:
+                    if outer is None:
+                        _to_its_end(self._cancel_abandoned)
+                finally:
+                    self._changer, change.is_over = outer, True
+                    _AROUND.reset(before)
+
+    def _cancel_abandoned(self) -> None:
+        while self._abandoned:
+            self.scheduler.cancel(self._abandoned[0])
+            self._abandoned.popleft()
 
     # ── one forward pass ─────────────────────────────────────────────────────────────────────────────────
 

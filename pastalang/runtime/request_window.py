@@ -192,7 +192,7 @@ class RequestWindow(Window[RequestRun]):
         self._loop, self._make, self._read = loop, make, read
 
     def begin(self, given: Given) -> RequestRun:
-        """Inputs that are wrong have their error as outcome."""
+        """A request that is not submitted yet. Inputs that are wrong have their error as outcome."""
         try:
             if isinstance(given, PastaError):
                 raise given
@@ -201,8 +201,13 @@ class RequestWindow(Window[RequestRun]):
             return RequestRun(problem)
         except Exception as problem:  # a tokenizer or a mistake of ours: other requests go on anyway
             return RequestRun(RunError(f"internal error: {type(problem).__name__}: {problem}"))
-        self._loop.submit(request)
         return RequestRun(request)
+
+    def add(self, given: Given) -> None:
+        """Whoever closes the window finds the request, also if submitting it is interrupted."""
+        super().add(given)
+        if not (run := self._begun[self._count - 1]).done():
+            self._loop.submit(run.request)
 
     def go_on(self, running: Sequence[RequestRun]) -> None:
         self._loop.step_for(running[0].request)

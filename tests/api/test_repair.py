@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -99,13 +100,16 @@ def test_the_model_reads_why_a_value_was_rejected() -> None:
     assert any("// not accepted: nothing is right" in one.text for one in raised.value.result.trace.fed)
 
 
-def test_a_validator_may_run_another_engine_but_not_the_one_that_decodes() -> None:
+@pytest.mark.parametrize("is_asynchronous", [False, True])
+def test_a_validator_may_run_another_engine_but_not_the_one_that_decodes(is_asynchronous: bool) -> None:
     engine, other = uniform(), uniform()
 
     class Asking(Even):
         @field_validator("d")
         @classmethod
         def ask(cls, d: str) -> str:
+            if is_asynchronous:
+                return asyncio.run(engine.arun(FIELDS, model=Asking, on_truncated="keep")).text
             return engine.run(FIELDS, model=Asking, on_truncated="keep").text
 
     with pytest.raises(pastalang.ValidatorFailed, match="cannot be run from inside one of its own steps"):

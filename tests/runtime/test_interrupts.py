@@ -207,6 +207,28 @@ def test_an_interrupt_at_a_line_of_the_scheduler_loses_nothing(name: str, act: C
         check_interrupted(CASES[name], at, act, expected)
 
 
+@NAMES
+def test_a_stream_that_is_closed_at_a_line_of_the_scheduler_takes_nothing_from_others(name: str) -> None:
+    """As the collector closes one that nobody reads any more."""
+    lines, expected = counted(name)
+    for at in range(1 + len(name) * 97 % (lines // 5), lines, lines // 5):
+        engine = CASES[name].make()
+        dropped = engine.stream(*((THREADS, {}) if name == "threads" else (RECORD, {"title": "gone"})), sampling=WARM)
+        next(dropped)
+        with Interruption(at, dropped.close).watching():
+            assert CASES[name].run(engine) == expected
+        check_lossless(engine)
+
+
+def test_ctrl_c_while_a_request_of_many_is_queued_cancels_it() -> None:
+    engine = engine_of()
+    submit = engine.scheduler.submit
+    engine.scheduler.submit = lambda request: (submit(request), press())[0]  # type: ignore[method-assign, func-returns-value]
+    with pytest.raises(KeyboardInterrupt):
+        of_many(engine)
+    check_lossless(engine)
+
+
 @pytest.mark.long
 @ACTS
 @NAMES
