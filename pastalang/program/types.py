@@ -298,7 +298,7 @@ class SamplingBounds:
     def accepts(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, int if self.is_whole else int | float | Decimal):
             return False
-        if self.smallest is not None and 0 < value < self.smallest:
+        if self.smallest is not None and 0 < value < float(self.smallest):
             return False
         return self.low <= value <= self.high and not (self.is_above and value == self.low)
 

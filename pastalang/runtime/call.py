@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from inspect import Parameter, signature
 from types import MappingProxyType
 from typing import Any, Final, TypedDict, TypeVar
@@ -130,13 +131,20 @@ def _annotation(types: Any, name: str) -> object:
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
-    """Raises `TypeError` for an unknown name, as any Python function does, and `BadInputs` with every wrong value."""
+    """Raises `TypeError` for an unknown name, as any Python function does, and `BadInputs` with every wrong value.
+
+    Decimal numbers of the sampling become floats.
+    """
     check_names({name: value for name, value in given.items() if name not in OPTIONS}, ())
     options = Options(**given)
     problems = _problems(options)
     if problems:
         raise BadInputs("\n".join(problems))
-    return options
+    if options.sampling is None:
+        return options
+    decimals = {name: getattr(options.sampling, name) for name in SAMPLING_BOUNDS}
+    floats: dict[str, Any] = {name: float(value) for name, value in decimals.items() if isinstance(value, Decimal)}
+    return replace(options, sampling=replace(options.sampling, **floats))
 
 
 def check_names(

@@ -341,7 +341,7 @@ class Engine(Asking):
         Concurrent streams and runs share forward passes. Leaving the loop early cancels the run as soon as the iterator
         is closed; `contextlib.aclosing` does that at once.
         """
-        return self._astream(self.prepare(program, inputs, given, with_events=True))
+        return self._astream(*self._asked(program, inputs, given))
 
     # ── many sets of inputs ──────────────────────────────────────────────────────────────────────────────
 
@@ -371,7 +371,8 @@ class Engine(Asking):
         batch = list(inputs)
         if seeds is not None:
             check_seeds(seeds, batch, given)
-        window = self._window(program, given, None, check_plan=False, seeds=seeds)
+            seeds = [seed for seed, one in zip(seeds, batch, strict=True) if not isinstance(one, PastaError)]
+        window = self._window(program, given, None, seeds=seeds)
         found = [outcome for _, outcome in window.outcomes(iter(batch))]
         warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
         return found
@@ -416,8 +417,9 @@ class Engine(Asking):
         """
         check_in_flight(in_flight)
         check_many(inputs)
-        pairs = self._window(program, given, in_flight).outcomes(iter(inputs))
-        return outcomes_in_turn(pairs, return_errors=return_errors)
+        window = self._window(program, given, in_flight)
+        window.check()
+        return outcomes_in_turn(window.outcomes(iter(inputs)), return_errors=return_errors)
 
     def map_unordered(
         self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = IN_FLIGHT, **given: Any
@@ -428,7 +430,9 @@ class Engine(Asking):
         """
         check_in_flight(in_flight)
         check_many(inputs)
-        return self._window(program, given, in_flight, in_order=False).outcomes(iter(inputs))
+        window = self._window(program, given, in_flight, in_order=False)
+        window.check()
+        return window.outcomes(iter(inputs))
 
     def amap(
         self, program: Runnable, inputs: Iterable[Given] | AsyncIterable[Given], *, in_flight: int = IN_FLIGHT,
@@ -441,7 +445,8 @@ class Engine(Asking):
         """
         check_in_flight(in_flight)
         check_many(inputs, can_be_async=True)
-        pairs = self._window(program, given, in_flight).aoutcomes(as_async(inputs))
+        window = self._window(program, given, in_flight)
+        pairs = window.aoutcomes(as_async(inputs, before=window.check))
         return aoutcomes_in_turn(pairs, return_errors=return_errors)
 
     # ── documents that are longer than the context ──────────────────────────────────────────────────────────
@@ -477,15 +482,20 @@ class Engine(Asking):
         Only requests with the same `keeper` share kept prompts. `repair`: how often values are decoded again that do
         not pass the checks of their schemas, if the answer has any.
         """
-        call, named = self._call(program, given)
+        call, values = self._asked(program, inputs, given)
         if call.policy is not None and repair is not None:
             call = replace(call, policy=replace(call.policy, repair=repair, checks=repair))
-        inputs = {} if inputs is None else inputs
-        merged = merged_inputs(inputs, named, call.plan, given)
-        return self._request(call, merged, with_events=with_events, keeper=keeper)
+        return self._request(call, values, with_events=with_events, keeper=keeper)
 
-    def _request(self, call: Call, inputs: Mapping[str, Any], *, with_events: bool, keeper: str = "") -> RequestState:
-        values = bind_inputs(call.plan, inputs)
+    def _asked(
+        self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any]
+    ) -> tuple[Call, dict[str, Any]]:
+        """What is asked for, and the value of every input."""
+        call, named = self._call(program, given)
+        merged = merged_inputs({} if inputs is None else inputs, named, call.plan, given)
+        return call, bind_inputs(call.plan, merged)
+
+    def _request(self, call: Call, values: dict[str, Any], *, with_events: bool, keeper: str = "") -> RequestState:
         options = call.options
         called = Sampling(on_truncated=options.on_truncated, drafts=options.drafts)
         engine_wide = Sampling(on_truncated=self.on_truncated, drafts=self.drafts)
@@ -504,20 +514,21 @@ class Engine(Asking):
 
     def _window(
         self, program: Runnable, given: Mapping[str, Any], in_flight: int | None, *, in_order: bool = True,
-        check_plan: bool = True, seeds: Sequence[int] | None = None,
+        seeds: Sequence[int] | None = None,
     ) -> RequestWindow:  # fmt: skip
         """`seeds` are those of the requests in the order in which they are made."""
         call, named = self._call(program, given)
-        if check_plan:
-            self._plans.bound(call.plan)  # what is wrong with a plan is wrong for all inputs
-
         left = None if seeds is None else iter(seeds)
 
         def make(inputs: Inputs) -> RequestState:
             own = call if left is None else replace(call, options=replace(call.options, seed=next(left)))
-            return self._request(own, merged_inputs(inputs, named, call.plan, given), with_events=False)
+            values = bind_inputs(call.plan, merged_inputs(inputs, named, call.plan, given))
+            return self._request(own, values, with_events=False)
 
-        return RequestWindow(self.loop, make, self.outcome_of, in_flight, in_order=in_order)
+        def check() -> None:
+            self.loop.in_turn(lambda: self._plans.bound(call.plan))
+
+        return RequestWindow(self.loop, make, self.outcome_of, in_flight, in_order=in_order, check=check)
 
     def outcome_of(self, request: RequestState) -> Result | PastaError:
         """The result of a request that is over, or its error."""
@@ -539,7 +550,8 @@ class Engine(Asking):
         finally:
             self.loop.cancel([request])
 
-    async def _astream(self, request: RequestState) -> AsyncGenerator[Event, None]:
+    async def _astream(self, call: Call, values: dict[str, Any]) -> AsyncGenerator[Event, None]:
+        request = await in_thread(lambda: self._request(call, values, with_events=True))
         try:
             await self.loop.asubmit(request)
             while not request.is_over:

@@ -31,7 +31,7 @@ def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], 
     values: dict[str, Any] = {}
     for input in plan.inputs:
         if input.name in given:
-            values[input.name] = _without_enums(given[input.name])
+            values[input.name] = _own(given[input.name])
             problems += _problems(input.name, values[input.name], _type_of(input), spell)
         elif input.default is not None:
             values[input.name] = json.loads(input.default.json)
@@ -42,15 +42,15 @@ def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], 
     return values
 
 
-def _without_enums(value: Any) -> Any:
-    """The value with the values of Python enums in place of their members."""
+def _own(value: Any) -> Any:
+    """A copy, since a caller may reuse a list while the request waits. Members of Python enums become their values."""
     match value:
         case Enum():
             return value.value
-        case list() | tuple() if any(isinstance(item, Enum | list | tuple | Mapping) for item in value):
-            return [_without_enums(item) for item in value]
-        case Mapping() if any(isinstance(part, Enum | list | tuple | Mapping) for part in value.values()):
-            return {name: _without_enums(part) for name, part in value.items()}
+        case list() | tuple():
+            return [_own(item) for item in value]
+        case Mapping():
+            return {name: _own(part) for name, part in value.items()}
         case _:
             return value
 

@@ -182,14 +182,15 @@ class RequestRun:
 
 
 class RequestWindow(Window[RequestRun]):
-    """The requests of one call to an engine, whose `loop` steps all of them. `make` raises `PastaError`."""
+    """The requests of one call to an engine, whose `loop` steps all of them. `make` raises `PastaError`, and `check`
+    what is wrong for all inputs."""
 
     def __init__(
         self, loop: Loop, make: Callable[[Inputs], RequestState], read: Callable[[RequestState], Outcome],
-        in_flight: int | None, *, in_order: bool = True,
+        in_flight: int | None, *, in_order: bool = True, check: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         super().__init__(in_flight, in_order=in_order)
-        self._loop, self._make, self._read = loop, make, read
+        self._loop, self._make, self._read, self.check = loop, make, read, check
 
     def begin(self, given: Given) -> RequestRun:
         """A request that is not submitted yet. Inputs that are wrong have their error as outcome."""
@@ -277,7 +278,12 @@ async def _next_of(source: AsyncIterator[Given]) -> Given:
     return await anext(source)
 
 
-async def as_async(inputs: Iterable[Given] | AsyncIterable[Given]) -> AsyncIterator[Given]:
+async def as_async(
+    inputs: Iterable[Given] | AsyncIterable[Given], before: Callable[[], None] | None = None
+) -> AsyncIterator[Given]:
+    """The inputs, after what is done in a thread before the first one is read."""
+    if before is not None:
+        await in_thread(before)
     if isinstance(inputs, AsyncIterable):
         async for one in inputs:
             yield one

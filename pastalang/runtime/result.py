@@ -40,6 +40,7 @@ class Usage:
 
     `output_tokens` are the drawn ones; `forced_tokens` were fed without being drawn, in the model's own turn.
     The fed tokens of the trace add up to `input_tokens` and `forced_tokens`. Text after the last draw is never fed.
+    `reused_tokens` of them an earlier request had fed: of the prompt, and perhaps of what every answer begins with.
 
     `critical_path` is the number of passes that the plan's dependencies ask for, given what was drawn;
     `theoretical_speedup` is how many passes left-to-right decoding of the same answer takes for each of those.

@@ -326,8 +326,8 @@ class Metrics:
             self._first.observe(first_text)
         usage = result.usage
         for kind, count in (
-            ("prompt", usage.input_tokens), ("cached", usage.reused_tokens), ("drawn", usage.output_tokens),
-            ("known", usage.forced_tokens),
+            ("prompt", usage.input_tokens), ("cached", min(usage.input_tokens, usage.reused_tokens)),
+            ("drawn", usage.output_tokens), ("known", usage.forced_tokens),
         ):  # fmt: skip
             self._tokens.labels(kind).inc(count)
 

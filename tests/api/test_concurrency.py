@@ -141,18 +141,19 @@ def test_the_event_loop_goes_on_while_tasks_wait_for_a_step_of_another_one(ends:
         first = [asyncio.ensure_future(engine.arun(WORDS, t=str(number), on_truncated="keep")) for number in range(2)]
         await asyncio.to_thread(gate.entered.wait, 30)
         late = asyncio.ensure_future(engine.arun(WORDS, t="late", on_truncated="keep"))
-        streamed = asyncio.ensure_future(anext(engine.amap(WORDS, [{"t": "mapped"}], on_truncated="keep")))
+        mapped = asyncio.ensure_future(anext(engine.amap(WORDS, [{"t": "mapped"}], on_truncated="keep")))
+        streamed = asyncio.ensure_future(anext(engine.astream(WORDS, t="streamed", on_truncated="keep")))
         for _ in range(20):
             await asyncio.sleep(0.001)
-        assert not gate.released.is_set() and not any(task.done() for task in (*first, late, streamed))
+        assert not gate.released.is_set() and not any(task.done() for task in (*first, late, mapped, streamed))
         if ends == "cancelled":
-            for task in (first[0], late, streamed):
+            for task in (first[0], late, mapped, streamed):
                 task.cancel()
             await asyncio.sleep(0.001)
         gate.released.set()
-        ended = await asyncio.gather(*first, late, streamed, return_exceptions=True)
+        ended = await asyncio.gather(*first, late, mapped, streamed, return_exceptions=True)
         is_cancelled = [isinstance(one, asyncio.CancelledError) for one in ended]
-        assert is_cancelled == ([True, False, True, True] if ends == "cancelled" else [False] * 4)
+        assert is_cancelled == ([True, False, True, True, True] if ends == "cancelled" else [False] * 5)
 
     asyncio.run(main())
     engine.check_integrity()

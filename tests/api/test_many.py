@@ -88,7 +88,8 @@ def test_a_map_that_is_closed_early_leaves_the_engine_as_it_was(taken: int, alon
 
 
 def test_seeds_of_their_own_make_answers_to_one_input_differ() -> None:
-    found = hashing().batch(PRODUCT, [TITLES[1]] * 4, seeds=[1, 2, 3, 1], **WARMLY)
+    batch: list[Any] = [TITLES[1], pastalang.BadInputs("no row"), *[TITLES[1]] * 3]
+    found = hashing().batch(PRODUCT, batch, seeds=[1, 5, 2, 3, 1], **WARMLY)
     texts = [one.text for one in found if isinstance(one, pastalang.Result)]
     assert texts[0] == texts[3] and len(set(texts)) == 3
     assert texts[1] == hashing().run(PRODUCT, TITLES[1], seed=2, **WARMLY).text

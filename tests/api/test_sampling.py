@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -28,7 +29,13 @@ def test_the_same_seed_draws_the_same_and_another_one_something_else() -> None:
 
 def test_without_sampling_the_most_probable_token_is_taken_whatever_the_seed() -> None:
     assert len({text(seed, sampling=None) for seed in range(4)}) == 1
-    assert text(sampling=pastalang.Sampling(temperature=0.0)) == text(sampling=None)
+    assert {text(sampling=pastalang.Sampling(temperature=least)) for least in (0.0, 1e-6)} == {text(sampling=None)}
+
+
+def test_decimal_numbers_are_those_of_floats() -> None:
+    given = {"temperature": 0.75, "top_p": 0.75, "min_p": 0.125, "repetition_penalty": 1.5}
+    exact: dict[str, Any] = {name: Decimal(value) for name, value in given.items()}
+    assert text(3, sampling=pastalang.Sampling(**exact)) == text(3, sampling=pastalang.Sampling(**given))
 
 
 def test_a_single_candidate_leaves_no_choice() -> None:

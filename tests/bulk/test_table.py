@@ -90,8 +90,7 @@ def test_the_schema_is_that_of_the_program_for_any_batch() -> None:
 
 
 def test_a_value_that_its_column_cannot_hold_is_an_error_of_its_row() -> None:
-    run = worker(Huge)
-    table = run(pa.table({"text": [str(number) for number in range(12)]}))
+    table = worker(Huge)(pa.table({"text": [str(number) for number in range(12)]}))
     found = set(zip(table["_status"].to_pylist(), table["_error"].to_pylist(), strict=True))
     assert found == {("ok", None), ("error", f"the number {2**70} does not fit into 64 bits")}
 

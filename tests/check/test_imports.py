@@ -95,8 +95,7 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_schema_outside_the_folder_is_refused(tmp_path: Path) -> None:
-    text = 'template t()\nassistant json { a: schema("../s.json") }\n'
-    write(tmp_path, {"s.json": "{}", "in/main.pasta": text})
+    write(tmp_path, {"s.json": "{}", "in/main.pasta": 'template t()\nassistant json { a: schema("../s.json") }\n'})
     assert codes(tmp_path / "in" / "main.pasta") == ["bad-schema"]
 
 
@@ -117,8 +116,7 @@ def test_a_problem_in_an_imported_file_is_shown_there(tmp_path: Path) -> None:
 
 
 def test_a_name_that_an_import_did_not_bring_is_reported_once(tmp_path: Path) -> None:
-    main = write(tmp_path, {"main.pasta": USES_MONEY.format("./missing.pasta")})
-    assert codes(main) == ["bad-import"]
+    assert codes(write(tmp_path, {"main.pasta": USES_MONEY.format("./missing.pasta")})) == ["bad-import"]
 
 
 def test_files_may_import_the_same_file(tmp_path: Path) -> None:

@@ -71,8 +71,7 @@ def test_five_labelled_rows_say_what_a_model_can(model: Path) -> None:
     values = [row["value"] for row in read_rows("all.jsonl")]
     given = [{**value, "urgent": not value["urgent"]} for value in values]
     labelled(*({"text": f"note {number}", "value": value} for number, value in enumerate(given)))
-    result = tried(TYPE, "rows.jsonl", "--model", model, "--json")
-    kind, urgent = json.loads(result.stdout)["fields"]
+    kind, urgent = json.loads(tried(TYPE, "rows.jsonl", "--model", model, "--json").stdout)["fields"]
     assert (kind["field"], kind["rows"], kind["parallel"]) == ("kind", 6, 6) and kind["confidence_of_wrong"] is None
     assert urgent["parallel"] == 0 and urgent["advice"]
     assert urgent["example"] == ["rows.jsonl:1", *(json.dumps(one[0]["urgent"]) for one in (given, values))]

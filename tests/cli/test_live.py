@@ -36,8 +36,7 @@ def test_a_field_that_is_decoded_again_says_so_and_why() -> None:
 
 
 def test_on_a_terminal_the_text_of_the_old_attempt_disappears() -> None:
-    growing = shown(Terminal(), FieldStarted("note", ()), *AGAIN[:2], AGAIN[3])
-    last_drawn = growing.rsplit("\x1b[J", 1)[1]
+    last_drawn = shown(Terminal(), FieldStarted("note", ()), *AGAIN[:2], AGAIN[3]).rsplit("\x1b[J", 1)[1]
     assert "So" not in last_drawn and last_drawn.splitlines()[0].startswith("brand: decoded again")
     assert last_drawn.splitlines()[1:] == ["note: "]
 

@@ -279,8 +279,7 @@ def test_with_json_an_error_is_one_object_too(program: Path, model: Path, tmp_pa
     found = error(1, program, "--model", model)
     assert (found["code"], found["line"]) == ("unknown-name", 10)
     program.write_text(PROGRAM, encoding="utf-8")
-    cut_off = error(1, program, "--model", model, "-i", "title=x", "--cells", "20")
-    assert cut_off["code"] == "out_of_memory"
+    assert error(1, program, "--model", model, "-i", "title=x", "--cells", "20")["code"] == "out_of_memory"
 
 
 def test_drafts_change_no_answer_on_the_command_line(model: Path, program: Path) -> None:

@@ -39,8 +39,7 @@ def test_the_page_of_the_examples_counts_the_right_values_of_a_model(model: str)
     engine = pastalang.Engine.load(model, device="cpu", dtype="float32", on_truncated="keep")
     found = {name: f"{count_right(engine, name)} of {len(right)}" for name, right in ANSWERS.items()}
     rows = re.findall(r"^\| \[(\S+)\]\(\S+\) \|.*\| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
-    shown = {name: counts[MODELS.index(model)] for name, *counts in rows if name in ANSWERS}
-    assert found == shown
+    assert found == {name: counts[MODELS.index(model)] for name, *counts in rows if name in ANSWERS}
 
 
 def test_the_page_of_the_examples_lists_them_all() -> None:

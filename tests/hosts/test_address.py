@@ -181,8 +181,7 @@ def test_a_run_whose_server_is_lost_ends_and_goes_on_when_it_is_back(
 ) -> None:
     monkeypatch.setattr("pastalang.hosts.opening._MANY_RETRIES", 1)
     command = f"extract {TYPE} docs.jsonl -o out.jsonl --model {address} --chunk 4 --in-flight 2 --resume"
-    down = httpx.Response(503, json={"message": "no engine is running"})
-    host.faults = iter([*[None] * 30, *[down] * 1000])
+    host.faults = iter([*[None] * 30, *[httpx.Response(503, json={"message": "no engine is running"})] * 1000])
     lost = typed(command)
     assert lost.exit_code == 3 and "failed 2 times: status 503: no engine is running" in lost.stderr
     assert "rows are safe in out.jsonl.run; to go on, call the same command with --resume" in lost.stderr

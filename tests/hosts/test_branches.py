@@ -181,8 +181,7 @@ def test_an_answer_that_breaks_its_constraint_is_asked_for_again_and_no_other() 
         return '"tv"' if constraint and "choice" in constraint else '"text"'
 
     host = StandIn(answer=answer)
-    result = host.connect().run(PRODUCT, title="Sharp")
-    assert result.value["size"] == 7 and len(host.asked) == 6
+    assert host.connect().run(PRODUCT, title="Sharp").value["size"] == 7 and len(host.asked) == 6
     temperatures = [one["temperature"] for one in host.bodies if one["prompt"].endswith('"size": ')]
     assert temperatures == [0.0, 0.7, 0.7], "the same greedy request would be answered the same"
 

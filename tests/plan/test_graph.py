@@ -89,8 +89,7 @@ def test_what_is_written_left_to_right_needs_all_that_stands_before_it() -> None
 
 def test_a_sync_needs_the_values_of_the_blocks_that_it_names() -> None:
     blocks = (async_("food", hole("dish"), text(", "), hole("place")), async_("sights", hole("sight")))
-    plan = plan_of(text_body(text("Day: "), *blocks, sync("food", "sights"), text("So: "), hole("advice")))
-    graph = plan.graph()
+    graph = plan_of(text_body(text("Day: "), *blocks, sync("food", "sights"), text("So: "), hole("advice"))).graph()
     assert set(graph.predecessors("advice")) == {"food", "sights"}
     assert networkx.ancestors(graph, "advice") == {"food", "sights", "dish", "place", "sight"}
     assert graph.nodes["food"] == {"kind": "branch", "branch": "food", "wave": 2, "critical": True}
@@ -105,8 +104,7 @@ def test_an_arm_of_a_choice_needs_the_choice() -> None:
 
 def test_a_list_is_the_pattern_of_one_item() -> None:
     rows = t.Array(record(field("name"), field("price")), min_items=1, max_items=4)
-    plan = plan_of(json_body(field("rows", rows), field("total", after=("rows",))))
-    graph = plan.graph()
+    graph = plan_of(json_body(field("rows", rows), field("total", after=("rows",)))).graph()
     assert (graph.nodes["rows"]["kind"], graph.nodes["rows"]["type"]) == ("list", "1..4 items")
     assert set(graph.edges) >= {
         ("rows", "rows[].name"), ("rows[].name", "rows[].price"), ("rows[].price", "total"), ("end of rows", "total"),

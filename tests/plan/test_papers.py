@@ -72,8 +72,7 @@ def test_in_lock_step_a_draw_sees_the_earlier_values_up_to_its_own_token() -> No
     """The mask of training: no later token of an earlier value, and nothing of a later value."""
     plan = skeleton(3, k_max=7, mode=Mode.LOCKSTEP)
     lengths = [3, 1, 5]
-    run_log = run(plan, prompt=10, blocks=[3, 3, 3], draws=lengths)
-    views = simulate(plan, run_log, keep_views=True).views
+    views = simulate(plan, run(plan, prompt=10, blocks=[3, 3, 3], draws=lengths), keep_views=True).views
     values = [Instance(branch.id) for branch in plan.branches[1:]]
     for value, instance in enumerate(values):
         for token in range(lengths[value]):

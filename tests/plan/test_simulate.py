@@ -62,7 +62,6 @@ def test_a_sync_goes_on_behind_the_highest_position() -> None:
     pieces = (async_("aside", hole("x"), reserve=2), text("y"), sync("aside"), text("z"), hole("end"))
     plan = plan_of(text_body(*pieces))
     table = table_of(plan, aside=7)
-    root = Instance(plan.branches[0].id)
-    found = simulate(plan, given_run(plan, {**table, root: Outcomes((Drawn.plain(1),))}))
+    found = simulate(plan, given_run(plan, {**table, Instance(plan.branches[0].id): Outcomes((Drawn.plain(1),))}))
     aside = found.starts[Instance(named(plan, "aside").id)]
     assert found.highest_position == aside + 7  # the last token of the aside is at `aside + 6`, `z` behind it

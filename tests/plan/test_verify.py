@@ -130,8 +130,7 @@ def endless(plan: Plan) -> Plan:
 
 
 def wait_for_a_waiter(plan: Plan) -> Plan:
-    waiter = by_name(plan, "b").id
-    return bend(plan, "a", segments=(Join((waiter,)), Text("x"), *by_name(plan, "a").segments))
+    return bend(plan, "a", segments=(Join((by_name(plan, "b").id,)), Text("x"), *by_name(plan, "a").segments))
 
 
 def join_the_parent(plan: Plan) -> Plan:

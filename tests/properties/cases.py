@@ -54,8 +54,7 @@ class Case:
     @cached_property
     def has_checks(self) -> bool:
         """Whether a schema is checked on the finished value."""
-        types = () if self.plan.output is None else (self.plan.output, *dict(self.plan.types).values())
-        return has_checks(types)
+        return has_checks(() if self.plan.output is None else (self.plan.output, *dict(self.plan.types).values()))
 
     @property
     def may_repeat(self) -> bool:

@@ -144,8 +144,7 @@ def check_counts(data: st.DataObject, case: Case, request: RequestState, found: 
         wanted = way.kept + sum(max(one.memory.reserved, one.memory.fed) for one in request.all_branches)
         assert way.cells is not None and wanted > way.cells, "something waited where there was room for all"
         return
-    taken = usage.forward_passes - usage.repair_passes
-    assert taken == usage.critical_path == simulated.passes
+    assert usage.forward_passes - usage.repair_passes == usage.critical_path == simulated.passes
     count(Invariant.DEPTH, case.key, way)
     if not case.may_repeat:
         assert usage.peak_cells <= simulated.peak_cells

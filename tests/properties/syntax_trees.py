@@ -165,8 +165,7 @@ def group_of(fields: list[nodes.FieldNode], trivia: Trivia, closing: Trivia) -> 
 def members_of(types: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     fields = fields_of(types)
     groups = st.builds(group_of, st.lists(fields, max_size=2), trivia, closings)
-    spreads = st.builds(nodes.Spread, names, st.just(NOWHERE), trivia)
-    return fields | groups | spreads
+    return fields | groups | st.builds(nodes.Spread, names, st.just(NOWHERE), trivia)
 
 
 def union_of(arms: list[Any]) -> nodes.TypeNode:

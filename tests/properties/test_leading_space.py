@@ -148,8 +148,7 @@ def test_with_random_logits_a_value_after_white_space_fits_its_type_and_limit(ki
 @pytest.mark.parametrize("kind", sorted(MERGING))
 def test_a_text_is_written_with_the_tokens_of_the_tokenizer_itself(kind: str) -> None:
     _, encoder, tokens = tools(kind)
-    led = guide_of(t.String(), Form.TEXT, "\n", tokens).after(" ")
-    state = led.start(max_tokens=9)
+    state = guide_of(t.String(), Form.TEXT, "\n", tokens).after(" ").start(max_tokens=9)
     for token in encoder.text(" Sony the tv\n"):
         assert token in tokens_of(state.allowed())
         state.advance(token)
@@ -323,8 +322,7 @@ def test_a_model_that_says_what_is_taught_gives_the_value_that_is_taught(kind: s
         assert len(set(wanted)) == 1, "two fields draw different tokens from one place"
         return [20.0 * (token == wanted[0]) for token in range(len(tokenizer))]
 
-    engine = Engine(FakeModel(score, vocabulary=len(tokenizer)), tokenizer)
-    result = engine.run(plan.plan, NOTE)
+    result = Engine(FakeModel(score, vocabulary=len(tokenizer)), tokenizer).run(plan.plan, NOTE)
     assert result.value == value and result.usage.critical_path == row.passes
 
 

@@ -82,8 +82,7 @@ def assert_is_answered(reading: Reading) -> None:
     for finding in findings:
         assert finding.code in CODES
         assert 0 <= finding.span.start <= finding.span.end <= len(finding.source.text)
-    shown = render_text(findings)
-    assert shown.encode("utf-8").count(b"[") >= len(findings)
+    assert render_text(findings).encode("utf-8").count(b"[") >= len(findings)
     for template in () if program is None else program.templates.values():
         assert all(build_plan(template, program, mode=mode).branches for mode in Mode)
     assert all(render(findings).encode("utf-8") for render in (render_json, render_github) if findings)

@@ -53,8 +53,7 @@ def candidates(type: Numeric) -> list[Decimal]:
     step = Decimal(type.multiple_of or 1)
     near = [Decimal(0), Decimal(1), step, Decimal("0.5"), Decimal("1e-9"), step * 10]
     around = {mark + sign * distance for mark in marks for distance in near for sign in (1, -1)}
-    grid = {Decimal(int(mark / step) + more) * step for mark in marks for more in (-1, 0, 1)}
-    return sorted(around | grid)
+    return sorted(around | {Decimal(int(mark / step) + more) * step for mark in marks for more in (-1, 0, 1)})
 
 
 def is_right(type: Numeric, value: Decimal) -> bool:

@@ -122,8 +122,7 @@ def check_passes(plan: Plan, tokenizer: str, seed: int) -> None:
 def check_counts(plan: Plan, result: Result, request: RequestState, *, chunk: int | None, may_wait: bool) -> None:
     usage = result.usage
     taken = usage.forward_passes - usage.repair_passes
-    run_log = request.run_log(chunk=chunk)
-    said = simulate(plan, run_log).passes
+    said = simulate(plan, request.run_log(chunk=chunk)).passes
     assert said == usage.critical_path
     assert taken >= said if may_wait else taken == said
 

@@ -139,8 +139,7 @@ def test_training_leaves_the_circuits_as_they_are() -> None:
             for matrix in "qkv":
                 assert not changed[f"model.layers.{place}.self_attn.{matrix}_proj.weight"][of].any()
             assert not changed[f"model.layers.{place}.self_attn.o_proj.weight"][:, of].any()
-    meant = slice(0, 14 + DIMENSIONS)
-    assert not changed["model.embed_tokens.weight"][:, meant].any()
+    assert not changed["model.embed_tokens.weight"][:, slice(0, 14 + DIMENSIONS)].any()
     assert changed["model.embed_tokens.weight"][:, -1].any()
     assert changed["model.layers.2.self_attn.q_proj.weight"][size:].any()
     assert changed["model.layers.4.mlp.down_proj.weight"].any()

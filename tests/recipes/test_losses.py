@@ -19,8 +19,7 @@ def batch(*labels: int) -> Batch:
 def test_the_weights_are_those_of_the_places() -> None:
     model = toy_model(vocabulary=20).eval()
     begin, inside = (loss_of(model, batch(*labels)) for labels in ((8, IGNORED, IGNORED), (IGNORED, 9, IGNORED)))
-    both = TunedLoss([5], 0.0)(model, batch(8, 9, IGNORED))
-    assert torch.allclose(both, (3 * begin + 1.6 * inside) / 4.6)
+    assert torch.allclose(TunedLoss([5], 0.0)(model, batch(8, 9, IGNORED)), (3 * begin + 1.6 * inside) / 4.6)
 
 
 def test_what_is_hidden_depends_on_the_batch_alone() -> None:

@@ -169,5 +169,4 @@ def _in_float64(model: Any) -> Any:
 
 
 def _norm(self: Any, states: torch.Tensor) -> torch.Tensor:
-    normal = states * torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
-    return torch.mul(self.weight, normal)
+    return torch.mul(self.weight, states * torch.rsqrt(states.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))

@@ -116,8 +116,7 @@ def test_rooms_are_cut_once_they_are_four_times_the_limit_together() -> None:
     result, model = run(tag * 8 + "<sync/>end", {"t": "x</async>"}, most=most)
     assert result.text == "x" * 8 + "end" and len(result.value["threads"]) == 8
     tags = [next(one.position for one in model.fed if text_of(one.path).endswith(tag * count)) for count in range(1, 9)]
-    steps = [after - before - len(tag) for before, after in pairwise(tags)]
-    assert steps == [most] * 4 + [0] * 3
+    assert [after - before - len(tag) for before, after in pairwise(tags)] == [most] * 4 + [0] * 3
     plan = build_plan(program(most=most).only_template, program(most=most))
     assert max(one.position for one in model.fed) <= forecast(plan).highest_position.high
     with pytest.raises(DoesNotFit, match="lower the `max` of the text: its threads may reserve 1,600"):

@@ -74,8 +74,7 @@ def test_tokens_that_stand_for_tags_are_tags() -> None:
             logits[text[done]] = 20.0
         return logits
 
-    engine = Engine(FakeModel(score, vocabulary=320), tokenizer)
-    result = engine.run(program(), {})
+    result = Engine(FakeModel(score, vocabulary=320), tokenizer).run(program(), {})
     assert result.text == "axb"
     assert ids["<secret>"] not in {token for field in result.fields for token in field.tokens}
 

@@ -86,8 +86,7 @@ def test_no_more_ways_into_a_choice_are_weighed_than_its_likeliest() -> None:
     options = " | ".join(f'"{"".join(word)}"' for word in product("abc", repeat=5))
     program = pastalang.compile(f'template t()\nuser """\nGo.\n"""\nassistant json {{ a: {options} }}\n')
     model = hashed_model(320, seed=1)
-    engine = Engine(model, byte_tokenizer())
-    [field] = engine.run(program, {}, details=True).fields
+    [field] = Engine(model, byte_tokenizer()).run(program, {}, details=True).fields
     plain = hashed_model(320, seed=1)
     assert field.text == Engine(plain, byte_tokenizer()).run(program, {}).fields[0].text
     looked_at = sum(len(step.wanted) for step in model.steps) - sum(len(step.wanted) for step in plain.steps)

@@ -219,8 +219,7 @@ def test_a_program_is_heeded_before_a_call_and_a_call_before_an_engine(
 ) -> None:
     source = WITH.format(program, QUOTED.format("a"))
     compiled = pastalang.compile(source if program else source.replace(" with (drafts=None)", ""))
-    drafting = Engine(copying_model(), byte_tokenizer(), drafts=engine)
-    found = drafting.run(compiled, {"title": TITLE}, drafts=call)
+    found = Engine(copying_model(), byte_tokenizer(), drafts=engine).run(compiled, {"title": TITLE}, drafts=call)
     assert (found.usage.drafted_tokens > 0) is is_drafted
     assert same(found, Engine(copying_model(), byte_tokenizer()).run(compiled, {"title": TITLE}, seed=0))
 
@@ -254,8 +253,7 @@ def test_what_a_program_says_about_drafts_is_written_and_read_back(asked: str) -
     program = pastalang.compile(WITH.format('"auto"', f"a: string(max=4) with (drafts={asked})"))
     plan = build_plan(program.only_template, program)
     assert from_json(to_json(plan)) == plan and plan.output is not None
-    written = "template t(title: text)\nassistant json " + type_source(plan.output)
-    again = pastalang.compile(written)
+    again = pastalang.compile("template t(title: text)\nassistant json " + type_source(plan.output))
     assert build_plan(again.only_template, again).output == plan.output
 
 

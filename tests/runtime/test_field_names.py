@@ -43,8 +43,7 @@ def test_a_field_is_found_under_the_place_of_its_value() -> None:
 
 
 def test_results_events_and_traces_name_the_places_of_values_in_the_result() -> None:
-    engine = Engine(hashed_model(320, seed=2), byte_tokenizer())
-    *events, done = engine.stream(PROGRAM, {"doc": ["one", "two"]})
+    *events, done = Engine(hashed_model(320, seed=2), byte_tokenizer()).stream(PROGRAM, {"doc": ["one", "two"]})
     assert isinstance(done, Done)
     named = {field.where: field for field in done.result.fields}
     assert len(named) == len(done.result.fields)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from enum import Enum
 from types import MappingProxyType
@@ -89,6 +90,17 @@ def test_an_enum_input_takes_its_texts_and_members_of_a_python_enum() -> None:
     first, second = engine.batch(TONE, given)
     assert isinstance(first, Result) and isinstance(second, Result)
     assert first.trace.fed == second.trace.fed and "formal friendly" in "".join(fed.text for fed in first.trace.fed)
+
+
+def test_a_list_that_a_caller_fills_again_is_that_of_its_own_request() -> None:
+    def rows(others: list[str]) -> Iterator[dict[str, Any]]:
+        for tone in ("formal", "friendly"):
+            others[:] = [tone]
+            yield {"tone": tone, "others": others}
+
+    found = Engine(hashed_model(320), byte_tokenizer()).map(TONE, rows([]))
+    fed = ["".join(part.text for part in one.trace.fed) for one in found]
+    assert "formal formal" in fed[0] and "friendly friendly" in fed[1]
 
 
 def test_an_enum_input_refuses_another_text_and_says_what_it_takes() -> None:

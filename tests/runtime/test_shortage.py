@@ -146,8 +146,7 @@ def test_who_asks_for_too_much_fails_alone() -> None:
     plan = build_plan(PRODUCT.only_template, PRODUCT)
     [expected] = engine_of(Small(at_most(1 << 15))).batch(plan, [{"title": "x"}], sampling=WARM)
     assert isinstance(expected, Result)
-    model = Small(lambda batch: max(batch.positions) < 400)
-    engine = engine_of(model, prefix_cells=0)
+    engine = engine_of(Small(lambda batch: max(batch.positions) < 400), prefix_cells=0)
     short, long, other = engine.batch(plan, [{"title": "x"}, {"title": "x" * 400}, {"title": "x"}], sampling=WARM)
     assert isinstance(long, OutOfMemory)
     assert [one.text if isinstance(one, Result) else one for one in (short, other)] == [expected.text] * 2

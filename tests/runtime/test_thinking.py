@@ -106,8 +106,7 @@ def test_without_think_the_model_is_told_not_to(chat: str) -> None:
 
 
 def test_a_text_may_have_a_thought_before_it() -> None:
-    tokenizer = tokenizer_of(None)
-    engine = Engine(hashed_model(320, seed=5), tokenizer)
+    engine = Engine(hashed_model(320, seed=5), tokenizer_of(None))
     body = 'text """\n{word: string(max=5)}\n{async more: string(max=4)}\n"""'
     result = engine.run(program("think(max=9) ", body), {}, sampling=Sampling(temperature=1.0))
     assert set(result.value) == {"word", "more"} and isinstance(result.thinking[0], str)

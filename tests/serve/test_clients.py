@@ -109,8 +109,7 @@ def _strict(properties: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("mode", ["TOOLS", "TOOLS_STRICT", "JSON_SCHEMA"])
 def test_instructor_makes_models_whole_and_in_parts(address: str, mode: str) -> None:
     instructor = pytest.importorskip("instructor")
-    openai = pytest.importorskip("openai")
-    plain = openai.OpenAI(base_url=f"{address}/v1", api_key="key", max_retries=0)
+    plain = pytest.importorskip("openai").OpenAI(base_url=f"{address}/v1", api_key="key", max_retries=0)
     client = instructor.from_openai(plain, mode=instructor.Mode[mode])
     made = client.chat.completions.create(model="toy", messages=SAID, response_model=Coffee, max_retries=0)
     assert isinstance(made, Coffee)

@@ -110,8 +110,7 @@ def drafted() -> list[Any]:
 
 def a_new_program() -> list[Any]:
     """Compiled, planned and bound, with types that have no masks yet."""
-    number = next(NUMBERS)
-    fields = f"{FIELDS}\n  x: /[a-z]{{3}}{number}/"
+    fields = f"{FIELDS}\n  x: /[a-z]{{3}}{next(NUMBERS)}/"
     text = f'template t(title: text)\nuser """Title: {{title}}"""\nassistant json {{\n{fields}\n}}\n'
     return [engine().run(pastalang.compile(text), TITLES[0], on_truncated="keep")]
 

@@ -106,8 +106,7 @@ def test_a_full_disk_is_reported_and_the_run_can_go_on(tmp_path: Path, expected:
 
 
 def test_dropout_and_a_judge_with_random_numbers_of_its_own_change_nothing(tmp_path: Path) -> None:
-    unjudged = replace(SETTINGS, judge_every=0)
-    plain, judged = run(tmp_path / "plain", unjudged, judge=None), run(tmp_path / "judged")
+    plain, judged = run(tmp_path / "plain", replace(SETTINGS, judge_every=0), judge=None), run(tmp_path / "judged")
     assert same(plain, {name: value for name, value in judged.items() if not name.startswith("best")})
 
 

@@ -87,8 +87,7 @@ def a_row(program: Program, seed: int) -> Row:
     asked = {one.name: inputs[one.name] for one in program.only_template.inputs}
     engine = Engine(hashed_model(VOCABULARY, seed=seed), TOKENIZER)
     value = engine.run(plan_of(Mode.SEQUENTIAL), asked, on_truncated="keep", seed=seed).exact
-    line = write_json({**asked, "value": value})
-    [row] = read_checked(Source("rows", line), plan_of(Mode.STRICT))
+    [row] = read_checked(Source("rows", write_json({**asked, "value": value})), plan_of(Mode.STRICT))
     return row
 
 
@@ -118,8 +117,7 @@ def test_hiding_what_a_field_would_not_see_is_decoding_the_program_in_which_it_d
         return
     some = frozenset(data.draw(st.lists(st.sampled_from(field.waits))))
     [scores] = field.scores([some])
-    wanted = work.decoded(work.recorded(work.waiting(some)), field.pattern)
-    assert scores == pytest.approx(wanted, abs=1e-9)
+    assert scores == pytest.approx(work.decoded(work.recorded(work.waiting(some)), field.pattern), abs=1e-9)
 
 
 # ── what is found ────────────────────────────────────────────────────────────────────────────────────────

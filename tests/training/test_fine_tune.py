@@ -124,8 +124,7 @@ def test_nothing_is_overwritten_unless_it_may_be(model: str, tmp_path: Path) -> 
 
 def test_overwriting_a_run_begins_anew_and_keeps_no_weights_of_it(model: str, tmp_path: Path) -> None:
     job = job_of(model, tmp_path, steps=2, overwrite=True)
-    judged = replace(job, validation=job.data, settings=replace(job.settings, judge_every=1))
-    fine_tune(judged, report=silent)
+    fine_tune(replace(job, validation=job.data, settings=replace(job.settings, judge_every=1)), report=silent)
     again, fresh = replace(job, settings=replace(job.settings, seed=1)), tmp_path / "fresh"
     fine_tune(again, report=silent)
     fine_tune(replace(again, out=fresh), report=silent)

@@ -62,8 +62,7 @@ def job_of(rows: Path, function: Callable[[Mapping[str, Any]], object] = answer,
 
 @pytest.mark.parametrize("in_flight", [1, 3])
 def test_what_can_be_trained_on_is_kept_and_the_rest_is_dropped_with_reasons(tmp_path: Path, in_flight: int) -> None:
-    rows = write_rows(tmp_path, ["sure", "unsure", "model", "wrong", 3, "odd", "broken"])
-    job = job_of(rows, in_flight=in_flight)
+    job = job_of(write_rows(tmp_path, ["sure", "unsure", "model", "wrong", 3, "odd", "broken"]), in_flight=in_flight)
     totals = label_file(job)
     assert (totals.rows, totals.kept) == (7, 2)
     assert totals.statuses == {"kept": 2, "unsure": 1, "invalid": 2, "error": 2}

@@ -41,8 +41,7 @@ def model(*, wide: int = 1) -> Any:
 
 
 def batch(number: int) -> Batch:
-    generator = torch.Generator().manual_seed(number)
-    tokens = torch.randint(0, 300, (2, 96), generator=generator)
+    tokens = torch.randint(0, 300, (2, 96), generator=torch.Generator().manual_seed(number))
     labels = torch.full_like(tokens, -100)
     labels[:, 10:30] = tokens[:, 11:31]
     visible = torch.ones(96, 96, dtype=torch.bool).tril().expand(2, 96, 96)

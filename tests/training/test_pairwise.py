@@ -56,8 +56,7 @@ def test_a_judge_who_prefers_longer_answers_finds_equal_ones_equal() -> None:
     """Half of the answers are longer by much, a few are shorter; all are as good as the others."""
     chance = random.Random(0)
     longer = [chance.choice((300, 250, 40, -60)) for _ in range(400)]
-    verdicts = [Verdict(float(chance.random() < (0.9 if one > 0 else 0.1)), True, one) for one in longer]
-    found = win_rate(verdicts)
+    found = win_rate([Verdict(float(chance.random() < (0.9 if one > 0 else 0.1)), True, one) for one in longer])
     assert found is not None and found.rate > 0.65
     assert abs(found.at_equal_lengths - 0.5) < 0.12
     low, high = found.at_equal_lengths_interval

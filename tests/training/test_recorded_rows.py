@@ -68,8 +68,7 @@ def test_recorded_rows_come_back_from_disk_without_being_recorded_again(
     assert len(chunks) == 1, "the damaged chunk is recorded again"
     moved = [replace(row, origin=f"moved {row.origin}") for row in rows]
     assert str(record_rows(moved, RECORDING, cache=tmp_path / "cache")[2]).startswith("moved ")
-    other = Recording(METHOD, TOKENIZER, window=None)
-    record_rows(rows[:1], other, cache=tmp_path / "cache")
+    record_rows(rows[:1], Recording(METHOD, TOKENIZER, window=None), cache=tmp_path / "cache")
     assert chunks[1:] == [1], "another window is another recording"
 
 
@@ -80,8 +79,7 @@ def test_several_processes_record_what_one_records(rows: Sequence[Row]) -> None:
 
 def test_rows_with_the_same_inputs_are_held_out_together(rows: Sequence[Row]) -> None:
     assert len(held_out(rows, 0.1)) == 7 == round(0.1 * len(rows))
-    twice = [row for row in rows for _ in range(2)]
-    again = held_out(twice, 0.1)
+    again = held_out([row for row in rows for _ in range(2)], 0.1)
     assert all((number ^ 1) in again for number in again)
     often = [*rows, *(rows[0] for _ in range(30))]
     assert len(held_out(often, 0.1)) == 10 and held_out(often[-30:], 0.1) == frozenset()

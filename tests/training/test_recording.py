@@ -43,8 +43,7 @@ def test_a_row_takes_as_many_passes_as_decoding_it() -> None:
 
 def test_positions_jump_by_the_limits_of_the_values() -> None:
     row = product("tv")
-    last_key = next(taught.place for taught in row.taught if taught.field == "quote")
-    skeleton = np.flatnonzero(row.visible[last_key])
+    skeleton = np.flatnonzero(row.visible[next(taught.place for taught in row.taught if taught.field == "quote")])
     assert [int(jump) for jump in np.diff(row.positions[skeleton]) - 1 if jump] == [12, len('"phone"')]
 
 
@@ -145,8 +144,7 @@ def test_batches_are_a_function_of_their_number_and_an_epoch_shows_every_row_onc
 
 
 def test_a_mixture_shows_a_row_in_another_mode_in_the_next_epoch() -> None:
-    variants = [[product("x", brand="ab", mode=mode) for mode in Mode]]
-    batches = PackedBatches(variants, rows=1, length=200, seed=0)
+    batches = PackedBatches([[product("x", brand="ab", mode=mode) for mode in Mode]], rows=1, length=200, seed=0)
     lengths = [int(batches(number).positions.max()) for number in range(4)]
     assert lengths[0] == lengths[3]
     assert lengths[0] != lengths[2]

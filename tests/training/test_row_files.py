@@ -81,8 +81,7 @@ def _parquet(rows: list[dict[str, Any]], path: Path) -> None:
 def _data_set(rows: list[dict[str, Any]], folder: Path) -> None:
     """As `save_to_disk` writes it: two files, and names for the numbers of the category."""
     folder.mkdir()
-    numbered = [{**row, "category": ["", "tv"].index(row["category"])} for row in rows]
-    table = pa.Table.from_pylist(numbered)
+    table = pa.Table.from_pylist([{**row, "category": ["", "tv"].index(row["category"])} for row in rows])
     files = [f"data-0000{number}-of-00002.arrow" for number in range(2)]
     for name, part in zip(files, (table[:1], table[1:]), strict=True):
         with pa.OSFile(str(folder / name), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:

@@ -187,5 +187,4 @@ def test_an_engine_can_be_the_annotator() -> None:
         written = bytes(one.token for one in fed.path if one.token < 256).partition(b"Assistant:\n")[2]
         return copy.encode()[len(written)] if len(written) < len(copy) else TOKENIZER.eos_token_id
 
-    engine = Engine(scripted_model(next_token, 320), TOKENIZER)
-    assert engine_annotator(engine)("Copy it.") == copy
+    assert engine_annotator(Engine(scripted_model(next_token, 320), TOKENIZER))("Copy it.") == copy

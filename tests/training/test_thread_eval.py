@@ -55,8 +55,7 @@ def test_a_thought_is_written_from_left_to_right_as_well() -> None:
     source = 'template t()\nuser """Go."""\nassistant think(max=10) auto(pasta, max=20)\n'
     plan = build_plan(pastalang.compile(source).only_template, pastalang.compile(source))
     engine = Engine(scripted_model(lambda _: ord("a"), 320), byte_tokenizer())
-    given = read_checked(Source("rows", '{"value": "a", "thought": "b"}\n'), plan)
-    [found] = answer_rows(engine, plan, given)
+    [found] = answer_rows(engine, plan, read_checked(Source("rows", '{"value": "a", "thought": "b"}\n'), plan))
     assert isinstance(found, Answered) and found.written == found.drawn == found.path == 30
 
 

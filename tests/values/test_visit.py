@@ -80,8 +80,7 @@ def test_a_walk_meets_a_type_and_what_its_parts_meet(type: t.Type) -> None:
 
 @given(ALL_TYPES)
 def test_names_are_followed_once(type: t.Type) -> None:
-    names = {part.name for part in reached(type, NAMED) if isinstance(part, t.Named)}
-    assert set(named_types(type, NAMED)) == names
+    assert set(named_types(type, NAMED)) == {part.name for part in reached(type, NAMED) if isinstance(part, t.Named)}
     assert all(part in list(reached(type, NAMED)) for _, part in walk(type))
 
 

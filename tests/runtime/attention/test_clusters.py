@@ -52,8 +52,7 @@ def tokens_together(blocks: tuple[Block, ...]) -> set[frozenset[int]]:
 def test_the_fields_of_one_document_attend_together_whatever_their_order() -> None:
     views = Views(1000)
     documents(views, number=3, shared=10, own=100, fields=4)
-    rows = [0, 10, 20, 1, 11, 21, 2, 12, 22]
-    batch = branches(rows, first_cell=500)
+    batch = branches([0, 10, 20, 1, 11, 21, 2, 12, 22], first_cell=500)
     blocks = Clusters(EAGER).split(batch, views.prepare(batch)).blocks
     assert tokens_together(blocks) == {frozenset({0, 3, 6}), frozenset({1, 4, 7}), frozenset({2, 5, 8})}
 

@@ -115,8 +115,7 @@ def test_what_is_forced_is_known_before_it_is_sampled() -> None:
 
 
 def test_ten_thousand_options_are_all_there() -> None:
-    options = tuple(t.Literal(f"brand {number}") for number in range(10_000))
-    state = start(t.Union(options), limit=64)
+    state = start(t.Union(tuple(t.Literal(f"brand {number}") for number in range(10_000))), limit=64)
     _write(state, '"brand 9999"')
     assert state.is_finished
 
@@ -169,8 +168,7 @@ def test_what_must_differ_is_closed_at_its_shortest(type: t.Type) -> None:
 
 def test_a_map_whose_keys_are_all_taken_is_closed_however_much_room_is_left() -> None:
     type = t.Map(t.Boolean(), key_pattern="[ab]")
-    guide = compile_guide(type, form=Form.JSON, follow="", vocabulary=TOKENS)
-    state = guide.start(max_tokens=400)
+    state = compile_guide(type, form=Form.JSON, follow="", vocabulary=TOKENS).start(max_tokens=400)
     for byte in b'{"a": true, "b": true, "':
         state.advance(TOKENS.ids[bytes((byte,))])
     while not state.is_finished:
@@ -273,8 +271,7 @@ def test_one_row_gives_the_shares_of_options() -> None:
 def test_a_vocabulary_without_some_bytes_writes_what_it_can() -> None:
     spelling = tuple(text if text != b"9" else None for text in TOKENS.vocabulary.spelling)
     tokens = Tokens(type(TOKENS.vocabulary)(spelling, TOKENS.vocabulary.ends))
-    machine = ChoiceMachine([b"19", b"18"], Seam(tokens, b""))
-    assert machine.options == [b"18"]
+    assert ChoiceMachine([b"19", b"18"], Seam(tokens, b"")).options == [b"18"]
 
 
 def test_no_token_leads_to_a_rest_that_cannot_be_written() -> None:

@@ -73,8 +73,7 @@ def test_where_nothing_else_is_known_to_fit_the_ending_is_followed_and_the_value
 
 
 def test_a_value_that_went_on_cannot_end_where_it_might_have_ended_before() -> None:
-    guide = compile_guide(t.Number(), form=Form.TEXT, follow=". So", vocabulary=TOKENS)
-    state = guide.start(max_tokens=20)
+    state = compile_guide(t.Number(), form=Form.TEXT, follow=". So", vocabulary=TOKENS).start(max_tokens=20)
     for byte in b"12.":
         state.advance(byte)
     assert {ord(" "), ord("5")} <= set(tokens_of(state.allowed()).tolist())
@@ -96,8 +95,7 @@ def test_of_two_places_where_a_value_may_have_ended_the_last_one_is_its_end() ->
 
 def test_the_end_of_the_turn_ends_no_value_that_text_follows() -> None:
     end = min(TOKENS.vocabulary.ends)
-    guide = compile_guide(t.Integer(), form=Form.TEXT, follow=",", vocabulary=TOKENS)
-    state = guide.start(max_tokens=20)
+    state = compile_guide(t.Integer(), form=Form.TEXT, follow=",", vocabulary=TOKENS).start(max_tokens=20)
     state.advance(ord("2"))
     assert end not in tokens_of(state.allowed())
     with pytest.raises(ValueError, match="not allowed here"):

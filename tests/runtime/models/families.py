@@ -177,8 +177,7 @@ def _chain_error(fast: TransformersModel, model: Any) -> float:
     tokens = [TokenId(3 + 7 * index % 60) for index in range(CHAIN)]
     with attention_of(model, "eager"), torch.inference_mode():
         expected = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
-    found = torch.cat([fast.forward(_chunk(tokens, start)) for start in range(0, CHAIN, CHAIN // 2)])
-    return _error(found, expected)
+    return _error(torch.cat([fast.forward(_chunk(tokens, start)) for start in range(0, CHAIN, CHAIN // 2)]), expected)
 
 
 def _chunk(tokens: list[TokenId], start: int) -> StepBatch:

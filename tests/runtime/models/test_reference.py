@@ -39,8 +39,7 @@ def test_only_differences_of_positions_matter_to_a_rotary_model() -> None:
 
 def test_a_gap_is_not_read_as_another_sequence() -> None:
     model = toy_model()
-    prompt = chain([5, 6, 7])
-    gapped = chain([8], sees=tuple(prompt), position=40)[0]
+    gapped = chain([8], sees=tuple(chain([5, 6, 7])), position=40)[0]
     alone = chain([8], position=40)[0]
     assert not torch.allclose(reference_logits(model, gapped), reference_logits(model, alone), atol=0.01)
 

@@ -93,8 +93,7 @@ def test_standing_at_another_position_is_noticed(pair: Twins) -> None:
 
 def test_another_window_is_noticed() -> None:
     narrow, wide = twins(Family.GEMMA3, window=4), twins(Family.GEMMA3, window=5)
-    fed = PlainViews().feed(PROMPT)
-    assert narrow.error(wide.fast.forward(PROMPT), list(fed)) > 0.01
+    assert narrow.error(wide.fast.forward(PROMPT), list(PlainViews().feed(PROMPT))) > 0.01
 
 
 def test_a_soft_cap_is_applied_as_transformers_applies_it() -> None:

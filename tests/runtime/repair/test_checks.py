@@ -61,8 +61,7 @@ def test_without_a_number_of_repairs_there_are_three() -> None:
 
 
 def test_an_answer_that_stays_wrong_can_be_kept_with_its_problem() -> None:
-    made = program(NEVER, "  when: date\n")
-    result = engine().run(made, {}, sampling=WARM, keep_invalid=True)
+    result = engine().run(program(NEVER, "  when: date\n"), {}, sampling=WARM, keep_invalid=True)
     assert result.value["a"] in ("a", "b") and isinstance(result.value["when"], str)
     assert [problem.where for problem in result.problems] == ["a"]
     assert result.fields[0].problem is not None and result.fields[1].problem is None

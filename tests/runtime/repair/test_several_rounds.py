@@ -45,8 +45,7 @@ def test_who_waited_sees_a_list_that_was_decoded_again_in_the_order_of_the_progr
         total: Any
         other: Any
 
-    result = runner.run(asked, {}, sampling=WARM, model=Picky, repair=3)
-    assert result.answers[0].field("total").attempts == 2
+    assert runner.run(asked, {}, sampling=WARM, model=Picky, repair=3).answers[0].field("total").attempts == 2
     order = before_total(runner)
     assert order == sorted(order)
 

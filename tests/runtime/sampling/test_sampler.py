@@ -172,8 +172,7 @@ def test_draws_differ_by_seed_branch_items_index_and_purpose() -> None:
 
 
 def test_the_times_of_neighbouring_keys_and_tokens_are_exponential_and_independent() -> None:
-    times = waiting_times([draw(index) for index in range(100)], torch.arange(400), dtype=torch.float64)
-    shares = (-times).exp()
+    shares = (-waiting_times([draw(index) for index in range(100)], torch.arange(400), dtype=torch.float64)).exp()
     counts = torch.histc(shares.flatten(), bins=100, min=0, max=1)
     assert float(((counts - 400) ** 2 / 400).sum()) < 149.5  # 99 degrees of freedom, one in a thousand
     for one, other in ((shares[:, 1:], shares[:, :-1]), (shares[1:], shares[:-1])):
@@ -235,8 +234,7 @@ def test_similar_distributions_nearly_always_give_the_same_token() -> None:
     asks = [SampleRequest(draw(index), Sampling(temperature=1.0)) for index in range(2000)]
     one, other = (tokens_of(Sampler(40).sample(row.expand(2000, -1), asks)) for row in (logits, near))
     shared = float(torch.minimum(logits.softmax(1), near.softmax(1)).sum())
-    equal = sum(a == b for a, b in zip(one, other, strict=True)) / 2000
-    assert equal > shared - 0.08
+    assert sum(a == b for a, b in zip(one, other, strict=True)) / 2000 > shared - 0.08
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────
