@@ -99,12 +99,14 @@ def test_leaving_an_asynchronous_stream_cancels_the_run() -> None:
 class Line(BaseModel):
     name: Annotated[str, Field(alias="line name", min_length=1), pastalang.Tokens(6)]
     sold: date | None
+    is_new: Annotated[bool, Field(alias="name")]
 
 
 class Bill(BaseModel):
     lines: Annotated[list[Line], Field(min_length=1, max_length=3)]
     shop: Line | None
     kind: Literal["bill", "note"]
+    pages: Annotated[dict[int, Line], Field(max_length=1)]
 
 
 def test_a_model_grows_field_by_field_to_what_extract_returns() -> None:

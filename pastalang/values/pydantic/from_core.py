@@ -525,11 +525,7 @@ def json_of(value: Any) -> JsonValue:
         case RootModel():
             return json_of(value.root)
         case BaseModel():
-            by_alias = type(value).model_config.get("validate_by_alias") is not False
-            fields = type(value).model_fields
-            return {
-                _key(name, place if by_alias else None): json_of(getattr(value, name)) for name, place in fields.items()
-            }
+            return {key: json_of(getattr(value, name)) for name, key in keys_of(type(value)).items()}
         case Mapping():
             return {str(json_of(key)): json_of(item) for key, item in value.items()}
         case list() | tuple() | deque():
@@ -549,6 +545,12 @@ def _duration(value: datetime.timedelta) -> str:
     size = abs(value)
     seconds = f"{size.seconds}.{size.microseconds:06}".rstrip("0").rstrip(".")
     return f"{'-' if value != size else ''}P{size.days}DT{seconds}S"
+
+
+def keys_of(model: type[BaseModel]) -> dict[str, str]:
+    """The keys that a model is read by, by the names of its fields."""
+    by_alias = model.model_config.get("validate_by_alias") is not False
+    return {name: _key(name, place if by_alias else None) for name, place in model.model_fields.items()}
 
 
 def _key(name: str, place: FieldInfo | None) -> str:

@@ -38,6 +38,7 @@ from pastalang.program.visit import NO_TYPES, named_types
 from pastalang.values.fit import find_mismatches, to_plain
 from pastalang.values.json import JsonValue, parse_json, with_scalars, write_json
 from pastalang.values.patterns import FORMATS, engine_pattern
+from pastalang.values.pydantic.from_core import keys_of
 
 CONFIG: Final = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False)
 
@@ -326,16 +327,20 @@ def read_partial(model: type[BaseModel], value: Mapping[str, JsonValue]) -> Base
 
 
 def _made(model: type[BaseModel], around: frozenset[type]) -> type[BaseModel]:
+    keys = keys_of(model)
     fields: dict[str, Any] = {
         name: (
             _partial_type(field.annotation, around | {model}) | None,
             Field(
-                default=None, alias=field.alias, validation_alias=field.validation_alias, description=field.description
+                default=None,
+                validation_alias=keys[name],
+                serialization_alias=field.serialization_alias,
+                description=field.description,
             ),
         )
         for name, field in model.model_fields.items()
     }
-    config = ConfigDict(populate_by_name=True, arbitrary_types_allowed=True)
+    config = ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
     made: type[BaseModel] = create_model(f"Partial{model.__name__}", __config__=config, **fields)
     return made
 
@@ -349,8 +354,8 @@ def _partial_type(found: Any, around: frozenset[type]) -> Any:
     if origin in (Union, types.UnionType):
         return Union[tuple(_partial_type(one, around) for one in arguments)]  # noqa: UP007
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        part: Any = _partial_type(arguments[1], around) | None
-        return dict[str, part]
+        key, value = (_partial_type(one, around) for one in arguments)
+        return dict[key, value | None]  # type: ignore[valid-type]
     if isinstance(origin, type) and issubclass(origin, Collection):
         items = [_partial_type(one, around) for one in arguments if one is not ...]
         item: Any = Union[(*items, None)]
