@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -12,11 +12,14 @@ from pastalang.program.types import Object
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted
 from pastalang.runtime.question import Question
+from pastalang.runtime.result import Result
 from pastalang.values.json import JsonValue, NotJson, parse_json
 from pastalang.values.paths import WHOLE, is_inside, is_mark, steps_of
-from pastalang.values.pydantic.to_model import partial_model, read_partial
+from pastalang.values.pydantic.to_model import Arm, PartialReader, as_partial, partial_model
 
 M = TypeVar("M")
+_Path: TypeAlias = tuple[str | int, ...]
+_GONE: Final[Any] = object()  # of a part that is decoded again
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +64,63 @@ def check_streamed(question: Question) -> Question:
 class _Growing:
     def __init__(self, question: Question) -> None:
         found = question.type
-        self._model = partial_model(found) if isinstance(found, type) and issubclass(found, BaseModel) else None
+        is_model = isinstance(found, type) and issubclass(found, BaseModel)
+        self._reader = PartialReader(partial_model(found)) if is_model else None
         output = question.program.only_template.messages[-1].body
         self._is_object = isinstance(getattr(output, "type", None), Object)
-        self._done: dict[str, tuple[tuple[str | int, ...], JsonValue]] = {}
+        self._done: dict[str, _Path] = {}
+        self._raw: JsonValue = None
+        self._value: Any = None
 
     def take(self, event: Event) -> Partial[Any] | None:
         match event:
             case FieldDone():
-                self._done[event.where] = self._path(event), _value(event.text)
-                return Partial(self._value(), tuple(self._done))
+                self._done[event.where] = self._put(event, _value(event.text))
+                return Partial(self._value, tuple(self._done))
             case FieldStarted():
-                self._done.pop(event.where, None)
+                if self._done.pop(event.where, None) is not None:
+                    self._put(event, _GONE)
             case FieldAgain(where=where):
-                self._done = {place: one for place, one in self._done.items() if not is_inside(place, where)}
+                left = {place: path for place, path in self._done.items() if not is_inside(place, where)}
+                if len(left) < len(self._done):
+                    self._put(event, _GONE)
+                self._done = left
             case Done(result=result):
                 exact = result.answers[0].exact
-                self._done = {place: one for place, one in self._done.items() if not _is_behind(exact, one[0])}
-                return Partial(self._value(), tuple(self._done), result.value)
+                done = tuple(place for place, path in self._done.items() if not _is_behind(exact, path))
+                return Partial(self._last(result), done, result.value)
             case Failed(error=error):
                 raise error
         return None
 
-    def _path(self, event: FieldDone) -> tuple[str | int, ...]:
-        steps = [step for step in steps_of(event.field) if not is_mark(step)]
-        items = iter(event.items)
-        path = [next(items) if step == "[]" else parse_json(step) if step[:1] == '"' else step for step in steps]
-        return tuple(path if self._is_object or path[:1] != [WHOLE] else path[1:])  # type: ignore[arg-type]
+    def _put(self, event: FieldDone | FieldStarted | FieldAgain, part: JsonValue) -> _Path:
+        steps = self._steps(event)
+        path = tuple(step for step in steps if not isinstance(step, Arm))
+        self._raw = _with(self._raw, path, part)
+        self._value = self._raw if self._reader is None else self._reader.read(self._raw, steps, self._value)
+        return path
 
-    def _value(self) -> Any:
-        whole: Any = None
-        for path, value in self._done.values():
-            whole = _with(whole, path, value)
-        if self._model is None:
-            return whole
-        return read_partial(self._model, whole if isinstance(whole, dict) else {})
+    def _last(self, result: Result[Any]) -> Any:
+        """A value that is kept though it is invalid is no model."""
+        exact = result.answers[0].exact
+        if self._reader is None:
+            return exact
+        return as_partial(result.value) if isinstance(result.value, BaseModel) else self._reader.read(exact)
+
+    def _steps(self, event: FieldDone | FieldStarted | FieldAgain) -> tuple[str | int | Arm, ...]:
+        items = iter(event.items)
+        steps = [_step(step, items) for step in steps_of(event.field) if not step.startswith("#")]
+        return tuple(steps[1:] if steps[:1] == [WHOLE] and not self._is_object else steps)
+
+
+def _step(step: str, items: Iterator[int]) -> str | int | Arm:
+    if is_mark(step):
+        return Arm(_key(step[1:-1]))
+    return next(items) if step == "[]" else _key(step)
+
+
+def _key(step: str) -> str:
+    return str(parse_json(step)) if step.startswith('"') else step
 
 
 def _is_behind(whole: Any, path: Sequence[str | int]) -> bool:
@@ -110,18 +135,21 @@ def _is_behind(whole: Any, path: Sequence[str | int]) -> bool:
     return False
 
 
-def _with(whole: Any, path: tuple[str | int, ...], value: JsonValue) -> Any:
-    """The value with a part of it. Items that are missing before it are None."""
+def _with(whole: Any, path: _Path, part: JsonValue) -> Any:
+    """The value with a part of it, or without. Items that are missing are None."""
     if not path:
-        return value
+        return None if part is _GONE else part
     step, rest = path[0], path[1:]
     if isinstance(step, int):
         items = list(whole) if isinstance(whole, list) else []
         items += [None] * (step + 1 - len(items))
-        items[step] = _with(items[step], rest, value)
+        items[step] = _with(items[step], rest, part)
         return items
     found = dict(whole) if isinstance(whole, dict) else {}
-    return {**found, step: _with(found.get(step), rest, value)}
+    if part is _GONE and not rest:
+        found.pop(step, None)
+        return found
+    return {**found, step: _with(found.get(step), rest, part)}
 
 
 def _value(text: str) -> JsonValue:

@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, create_model, field_validator
 
 import pastalang
-from pastalang import Engine
+from pastalang import Engine, FieldDone
 from pastalang.extraction import SharedEngines
-from pastalang.runtime.question import ProgramsByType
+from pastalang.runtime.partial_model import partials
+from pastalang.runtime.question import ProgramsByType, question_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model
+from tests.work import calls_of
 
 
 class Line(BaseModel):
@@ -65,12 +67,8 @@ def test_examples_are_earlier_turns_in_the_form_of_the_answer() -> None:
     order = Order(
         **{"order id": "A1", "price": Decimal("0.10"), "on": "2024-02-29", "lines": [{"kind": "fee", "count": 1}]}
     )
-    found = engine().extract(
-        Order,
-        "B2",
-        details=True,
-        examples=[("Order A1", order), ("C3", {**order.model_dump(by_alias=True), "order id": "C3"})],
-    )
+    other = {**order.model_dump(by_alias=True), "order id": "C3"}
+    found = engine().extract(Order, "B2", details=True, examples=[("Order A1", order), ("C3", other)])
     fed = "".join(one.text for one in found.result.trace.fed if one.forward_pass == 1 and one.lane == 0)
     answer = """{
   "order id": "A1",
@@ -205,8 +203,16 @@ def test_help_shows_the_options_of_a_call() -> None:
         assert shown["seed"].default == 0 and "options" not in shown
     for function in (pastalang.extract_many, pastalang.aextract_many):
         shown = inspect.signature(function).parameters
-        assert {"instructions", "examples", "in_flight", "seed"} <= shown.keys() and not {
-            "options",
-            "details",
-        } & shown.keys()
+        assert {"instructions", "examples", "in_flight", "seed"} <= shown.keys()
+        assert not {"options", "details"} & shown.keys()
     assert "template" in inspect.signature(Engine.run).parameters
+
+
+def test_each_part_of_a_value_that_grows_costs_the_same() -> None:
+    def growing(count: int) -> int:
+        events = [FieldDone(f"lines[].{key}", (at,), "1", False) for at in range(count) for key in ("count", "kind")]
+        return calls_of(lambda: list(partials(question, iter(events))))
+
+    question = question_of(create_model("Bill", lines=(list[Line], ...)), "x", {})
+    growing(1)
+    assert growing(400) < 2.1 * growing(200)
