@@ -108,6 +108,7 @@ class Bill(BaseModel):
     kind: Literal["bill", "note"]
     paid: Annotated[Card | Cash, Field(discriminator="by")]  # type: ignore[valid-type]
     pages: Annotated[dict[int, Line], Field(max_length=1)]
+    rows: Annotated[list[Annotated[list[Line], Field(max_length=1)]], Field(min_length=1, max_length=2)]
 
 
 def test_a_model_grows_field_by_field_to_what_extract_returns() -> None:

@@ -215,12 +215,14 @@ def _take(branch: BranchState, decision: Decision, option: int) -> None:
 
 def take_option(branch: BranchState, option: Opening | Closing, number: int = 0) -> None:
     """A list goes on with its next item, or ends. What is written for it is fed already."""
+    place = branch.cursor.items
     branch.move(number)
     match option:
         case Opening():
             _write_opening(branch, option)
         case Closing(repeat=repeat, items=items, text=text):
-            report_empty_list(branch, repeat, items)
+            if items == 0 and repeat.empty is not None:  # a JSON list that ends before its first item
+                report_value(branch, repeat.field, place, "[]")
             if text:
                 branch.page.append(WrittenText(text))
 
@@ -272,9 +274,3 @@ def report_arm(branch: BranchState, field: str, arm: Arm) -> None:
     texts = [segment.text for segment in arm.segments if isinstance(segment, Text)]
     if len(texts) == len(arm.segments):
         report_value(branch, field, branch.cursor.items, arm.lead + "".join(texts))
-
-
-def report_empty_list(branch: BranchState, repeat: Repeat, items: int) -> None:
-    """A JSON list that ends before its first item."""
-    if items == 0 and repeat.empty is not None:
-        report_value(branch, repeat.field, branch.cursor.items, "[]")
