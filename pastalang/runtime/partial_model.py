@@ -15,7 +15,7 @@ from pastalang.runtime.question import Question
 from pastalang.runtime.result import Result
 from pastalang.values.json import JsonValue, NotJson, parse_json
 from pastalang.values.paths import WHOLE, is_inside, is_mark, steps_of
-from pastalang.values.pydantic.to_model import Arm, PartialReader, as_partial, partial_model
+from pastalang.values.pydantic.partial import Arm, PartialReader, as_partial, partial_model
 
 M = TypeVar("M")
 _Path: TypeAlias = tuple[str | int, ...]
