@@ -23,12 +23,12 @@ from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation
 from pastalang.runtime.errors import BadInputs, OutOfMemory, Problem, TooLong
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.quotations import SourceSpan, SourceText, spans_of
-from pastalang.runtime.repair.validation import CheckedValue, judge, validator_of
+from pastalang.runtime.repair.validation import CheckedValue, Objection, judge, validator_of
 from pastalang.runtime.result import Answer, Extraction, Invalid, Result, Usage, Window
 from pastalang.runtime.trace import ROOT_LANE, Trace
 from pastalang.runtime.windows import MergeRule, TokenCounter, Windowing, windows_of
 from pastalang.values.fit import find_mismatches, to_plain, to_python
-from pastalang.values.json import JsonValue, Node, laid_out_json, places_of, write_json
+from pastalang.values.json import JsonValue, Node, Place, laid_out_json, places_of, write_json
 from pastalang.values.paths import WHOLE, is_mark, path_text, steps_of
 from pastalang.values.quotes import occurrences_of
 
@@ -132,9 +132,7 @@ class LongDocument:
         assert output is not None
         types = dict(plan.types)
         readings = [
-            Reading.of(
-                answer, one.start, self.text[one.start : one.end], input=self.plan.input, type=output, types=types
-            )
+            Reading.of(answer, one, self.text, input=self.plan.input, type=output, types=types)
             for one in windows
             for answer in one.found.result.answers
         ]
@@ -159,12 +157,24 @@ class LongDocument:
         )
         sources = {path: text for one in self.windows for path, text in one.found.sources.items()}
         answer = Answer(
-            value, merged.text, merged.fields, (Stretch(merged.text, ROOT_LANE, True),), None, merged.value,
-            {**sources, self.plan.input: self.text}, merged.truncations,
+            value, merged.text, tuple(_objected(merged.fields, tree, objections)),
+            (Stretch(merged.text, ROOT_LANE, True),), None, merged.value, {**sources, self.plan.input: self.text},
+            merged.truncations,
         )  # fmt: skip
         passes = self.plan.passes() - self.passes
         usage = _usage([one.found.usage for one in self.windows], passes, time.perf_counter() - self.begun)
         return Result((answer,), False, usage, Trace(usage.forward_passes, (), (), (), ()), problems), problems
+
+
+def _objected(fields: Iterable[FieldResult], tree: Node, objections: Iterable[Objection]) -> Iterator[FieldResult]:
+    """The fields, with what is objected to in or around them as their problem."""
+    reasons: dict[Place, str] = {}
+    for one in objections:
+        around = [tree.at(one.path[:length]) for length in range(len(one.path) + 1)]
+        parts = [part for node in one.nodes(tree) for part in node.all()]
+        reasons.update(dict.fromkeys((node.place for node in (*around, *parts)), one.reason))
+    for each in fields:
+        yield replace(each, problem=reasons.get(Place(*each.span), each.problem))
 
 
 def _placed(error: PastaError, start: int, end: int) -> PastaError:
@@ -215,12 +225,16 @@ class Reading:
     truncations: tuple[Truncation, ...] = ()
 
     @staticmethod
-    def of(answer: Answer[Any], start: int, text: str, *, input: str, type: t.Type, types: Types) -> Reading:
-        """`text` is the window, and `input` the text that it is a part of. An answer without fields, as chats give it,
-        quotes what stands in the window."""
+    def of(answer: Answer[Any], window: Window, whole: str, *, input: str, type: t.Type, types: Types) -> Reading:
+        """`whole` is the text of `input`, which the window is a part of. An answer without fields, as chats give it,
+        quotes what stands in the window. Validators have judged the window alone: why is left out."""
+        text, refused = whole[window.start : window.end], {one.reason for one in window.found.result.problems}
         paths = {path_text(path) or WHOLE: path for path in _paths(answer.exact)}
         fields = tuple(
-            (() if one.span[0] == 0 else paths[one.where], one)  # a key may be named as the whole answer is
+            (  # a key may be named as the whole answer is
+                () if one.span[0] == 0 else paths[one.where],
+                replace(one, problem=None) if one.problem in refused else one,
+            )
             for one in answer.fields
             if one.where in paths
         )
@@ -229,8 +243,8 @@ class Reading:
             quoted = spans_of(type, answer.exact, types, {input: (SourceText(input, text),)})
             spans = {span.within: span for span in quoted}
         spans |= dict(_spread(type, answer.exact, (), types, spans, {input: text, **answer.sources}))
-        moved = {path: _moved(span, start) if span.path == input else span for path, span in spans.items()}
-        return Reading(start, start + len(text), answer.exact, fields, moved, answer.truncations)
+        moved = {path: _moved(span, window.start) if span.path == input else span for path, span in spans.items()}
+        return Reading(window.start, window.end, answer.exact, fields, moved, answer.truncations)
 
     @cached_property
     def key(self) -> tuple[object, ...]:

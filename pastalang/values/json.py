@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
@@ -309,6 +309,12 @@ class Node:
         for step in path:
             node = node.parts.get(step, node)
         return node
+
+    def all(self) -> Iterator[Node]:
+        """The value and everything in it."""
+        yield self
+        for part in self.parts.values():
+            yield from part.all()
 
 
 def places_of(text: str) -> Node:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, field_validator
+from pydantic import AfterValidator, BaseModel, field_validator
 
 import pastalang
 from pastalang.program import types as t
@@ -37,6 +37,12 @@ class Drugs(BaseModel):
     kind: Literal["drug", "food"]
 
 
+def even(found: Drugs) -> Drugs:
+    if len(found.all) % 2:
+        raise ValueError("one has no other")
+    return found
+
+
 class Total(BaseModel):
     total: Literal[1, 2, 7] | None
 
@@ -49,23 +55,22 @@ class Total(BaseModel):
 
 @settings(max_examples=30)
 @given(st.lists(PIECES, max_size=24).map("".join), st.integers(4, 60), st.data())
-def test_windows_cover_a_text_share_no_more_than_asked_for_and_are_never_too_long(
-    text: str, size: int, data: Any
-) -> None:
-    overlap = data.draw(st.integers(0, size - 1))
+def test_windows_cover_a_text_share_no_more_than_asked_and_are_never_too_long(text: str, size: int, data: Any) -> None:
+    overlap, asked = data.draw(st.integers(0, size - 1)), Annotated[Drugs, AfterValidator(even)]
     if not text.strip():
         return
     with warnings.catch_warnings(action="ignore"):
-        found = hashing().extract(Drugs, text, window=size, overlap=overlap, details=True)
+        found = hashing().extract(asked, text, window=size, overlap=overlap, details=True, keep_invalid=True)
     places = [(one.start, one.end) for one in found.windows]
     assert {at for at, sign in enumerate(text) if not sign.isspace()} <= {at for each in places for at in range(*each)}
     assert all(len(text[start:end].encode()) <= max(size, len("👩\u200d👧".encode())) for start, end in places)
     for (start, end), (after, last) in pairwise(places):
         assert start < after and end < last and len(text[after:end].encode()) <= overlap
-    spans = found.field("all").sources
-    assert [text[one.start : one.end] for one in spans] == found.value.all and len({*spans}) == len(spans)
+    spans, quotes = found.field("all").sources, found.result.exact["all"]
+    assert [text[one.start : one.end] for one in spans] == quotes and len({*spans}) == len(spans)
+    assert [one.problem for one in found.fields] == ["one has no other" if len(quotes) % 2 else None, None]
     said = [(one, quote) for one in found.windows for quote in one.found.field("all").sources]
-    assert {*found.value.all} <= {quote for one in found.windows for quote in one.found.value.all}
+    assert {*quotes} <= {quote for one in found.windows for quote in one.found.result.exact["all"]}
     assert all(any(one.start < at.end + w.start and at.start + w.start < one.end for one in spans) for w, at in said)
     assert all(found.result.text[slice(*one.span)] == one.text for one in found.fields)
 

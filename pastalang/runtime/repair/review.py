@@ -333,9 +333,7 @@ class Target:
 
 def targets_of(layout: Layout, tree: Node, objection: Objection) -> tuple[Target, ...]:
     """The targets for an objection. There are none if the text it objects to is fixed by the program."""
-    node = tree.at(objection.path)
-    read = [node.parts[key].place for key in objection.fields if key in node.parts]
-    found = {target.key: target for place in read or [node.place] for target in _writers(layout, place)}
+    found = {target.key: target for node in objection.nodes(tree) for target in _writers(layout, node.place)}
     return tuple(found.values())
 
 

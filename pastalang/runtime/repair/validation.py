@@ -20,7 +20,7 @@ from pastalang.plan.plan import Plan
 from pastalang.program.types import SamplingBounds
 from pastalang.runtime.call import Options
 from pastalang.runtime.errors import BadInputs, ValidatorFailed
-from pastalang.values.json import JsonValue
+from pastalang.values.json import JsonValue, Node
 from pastalang.values.paths import Mismatch
 from pastalang.values.pydantic.from_core import adapter_of, name_of_type, validate_value
 
@@ -99,6 +99,11 @@ class Objection:
     path: tuple[str | int, ...]
     reason: str
     fields: tuple[str, ...] = ()
+
+    def nodes(self, tree: Node) -> list[Node]:
+        """The parts of the answer that it is about."""
+        node = tree.at(self.path)
+        return [node.parts[key] for key in self.fields if key in node.parts] or [node]
 
 
 @dataclass(frozen=True, slots=True)
