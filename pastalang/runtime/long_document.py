@@ -35,6 +35,7 @@ from pastalang.values.quotes import occurrences_of
 TEXT: Final = "text"  # the input of the program of a type
 Outcome: TypeAlias = Result[Any] | PastaError  # of the run of one window
 WindowCall: TypeAlias = "tuple[LongDocument, Iterator[Mapping[str, Any]], dict[str, Any]]"
+_STRETCH: Final = 64  # characters of a text; quotations that touch the same are compared
 _SMALLER: Final = (TooLong, OutOfMemory)  # errors that a smaller window may avoid
 
 
@@ -473,8 +474,8 @@ class _Groups:
 
     def __init__(self) -> None:
         self.found: list[list[_Found]] = []
-        self._identities: list[list[_Identity]] = []
         self._known: dict[_Identity, int] = {}
+        self._stretches: defaultdict[tuple[object, int], list[tuple[_Identity, int]]] = defaultdict(list)
 
     def add(self, items: Sequence[_Found]) -> None:
         """The items of the next window."""
@@ -486,27 +487,28 @@ class _Groups:
             identity, counts[first] = replace(first, again=counts[first]), counts[first] + 1
             if identity in self._known:
                 taken.add(self._known[identity])
-                self._join(self._known[identity], identity, item)
+                self.found[self._known[identity]].append(item)
             elif not (first.is_whole and identity.again):
                 left.append((identity, item))
-        earlier = range(len(self.found))
+        earlier = len(self.found)
         for identity, item in left:
-            shared = {group: self._shared(group, identity) for group in earlier if group not in taken}
-            group = max(shared, key=shared.__getitem__, default=0)
-            if not shared.get(group):
-                group = len(self.found)
+            near = [each for stretch in self._near(identity) for each in stretch]
+            free = [(other, group) for other, group in near if group < earlier and group not in taken]
+            shared, nearest = max(((other.shared(identity), -group) for other, group in free), default=(0, 0))
+            group = -nearest if shared else len(self.found)
+            if not shared:
                 self.found.append([])
-                self._identities.append([])
             taken.add(group)
-            self._join(group, identity, item)
+            self.found[group].append(item)
+            self._known[identity] = group
+            for stretch in self._near(identity):
+                stretch.append((identity, group))
 
-    def _shared(self, group: int, identity: _Identity) -> int:
-        return max(one.shared(identity) for one in self._identities[group])
-
-    def _join(self, group: int, identity: _Identity, item: _Found) -> None:
-        self.found[group].append(item)
-        self._identities[group].append(identity)
-        self._known.setdefault(identity, group)
+    def _near(self, identity: _Identity) -> Iterator[list[tuple[_Identity, int]]]:
+        """Those whose quotations may overlap that of an item, with their groups, by the stretches that it touches."""
+        start, end = identity.place or (0, 0)
+        for number in range(start // _STRETCH, -(-end // _STRETCH)):
+            yield self._stretches[identity.known_by, number]
 
 
 def _pattern(path: Path) -> Path:
@@ -581,12 +583,13 @@ def _value_at(value: Any, path: Path) -> JsonValue:
 
 def _truncations(windows: Sequence[Reading], origins: Sequence[_Origin]) -> Iterator[Truncation]:
     """The cut values that are part of the merged one, and the lists that ended at a limit nobody set."""
+    parts: defaultdict[Reading, list[_Origin]] = defaultdict(list)
+    for origin in origins:
+        parts[origin.found.reading].append(origin)
     for reading in windows:
         for cut in reading.truncations:
-            for origin in origins:
+            for origin in parts[reading]:
                 found = origin.found
-                if found.reading is not reading:
-                    continue
                 inside = [place for place in _paths(found.value) if not origin.is_list or not place]
                 place = next((one for one in inside if (path_text((*found.path, *one)) or WHOLE) == cut.where), None)
                 if place is not None:
