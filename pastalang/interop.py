@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_origin
 
-from pastalang.compiler import compile
+from pastalang.compiler import analyse
 from pastalang.failures import InputError
 from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.program.program import JsonBody, Program
 from pastalang.program.types import Object
-from pastalang.values.conversion import Converted
+from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.json import JsonValue, parse_json, write_json
-from pastalang.values.to_source import program_source
+from pastalang.values.paths import Mismatch
+from pastalang.values.to_source import path_at, program_source
 
 if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
     from pydantic import BaseModel
@@ -152,7 +153,13 @@ def _compiled(found: Converted, name: str, *, is_instructed: bool = False, examp
     if not isinstance(name, str):
         raise TypeError(f"`name` is a text, not {name!r:.60}")
     source = program_source(found, name=name, is_instructed=is_instructed, examples=examples)
-    program = compile(source, name=f"<{name}>")
+    checked = analyse(source, path=None, name=f"<{name}>")
+    if (program := checked.program) is None:
+        file = None if checked.parsed is None else checked.parsed.file
+        errors = [one for one in checked.diagnostics if one.is_error]
+        raise NotExpressible(
+            name, [Mismatch(() if file is None else path_at(file, one.span), one.headline) for one in errors]
+        )
     return replace(program, notes=(*map(str, found.notes), *chosen_limits(program)))
 
 

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
-from pastalang.failures import PastaError, ProgramError
+from pastalang.failures import PastaError
 from pastalang.interop import from_schema
 from pastalang.limits import MAX_FILE_BYTES
 from pastalang.plan.branches import Text
@@ -113,9 +113,6 @@ def _of_schema(schema: str, param: str, has_system: bool) -> Program:
         found = from_schema(schema, name="answer")  # with every check of the compiler
     except NotExpressible as problem:
         listed = "; ".join(map(str, problem.problems[:5]))
-        raise bad_request(f"`{param}` cannot be enforced: {listed}", param, "unsupported_schema") from problem
-    except ProgramError as problem:
-        listed = "; ".join(one.headline for one in problem.diagnostics[:5])
         raise bad_request(f"`{param}` cannot be enforced: {listed}", param, "unsupported_schema") from problem
     except (PastaError, ValueError, RecursionError) as problem:
         raise bad_request(f"`{param}` is no JSON Schema: {problem}", param, "invalid_schema") from problem

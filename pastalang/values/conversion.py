@@ -60,8 +60,8 @@ def definition_name(pointer: str) -> str | None:
     return type_name(name) if around in ("#/$defs", "#/definitions") else None
 
 
-class _TooLarge(Exception):
-    """More parts than a type may have."""
+class TooLarge(Exception):
+    """A type with more parts than it may have, or deeper. The message says which."""
 
 
 @dataclass(kw_only=True)
@@ -89,7 +89,7 @@ class Conversion(ABC):
         before = self._parts
         self._parts += self._done[key][1] if key in self._done else 1
         if self._parts > MAX_TYPE_PLACES:
-            raise _TooLarge
+            raise TooLarge(f"with everything that it refers to written out, it has more than {MAX_TYPE_PLACES:,} parts")
         if key is None:
             return convert()
         if key in self._done:
@@ -124,12 +124,13 @@ class Conversion(ABC):
 
 @contextmanager
 def refuses_large_types(name: str) -> Iterator[None]:
-    """Raises `NotExpressible` for a conversion that `Conversion.once` ends."""
+    """Raises `NotExpressible` for a conversion that ends as `TooLarge`, or that is too deep for Python."""
     try:
         yield
-    except _TooLarge:
-        reason = f"with everything that it refers to written out, it has more than {MAX_TYPE_PLACES:,} parts"
-        raise NotExpressible(name, [Mismatch((), reason)]) from None
+    except TooLarge as problem:
+        raise NotExpressible(name, [Mismatch((), str(problem))]) from None
+    except RecursionError:
+        raise NotExpressible(name, [Mismatch((), "its types are nested too deeply")]) from None
 
 
 def check_uniqueness(converted: Converted, name: str) -> None:

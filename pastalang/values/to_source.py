@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from itertools import islice, zip_longest
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, assert_never
 from pastalang.grammar import nodes
 from pastalang.grammar.printer import print_file, print_type
 from pastalang.program import types as t
-from pastalang.program.visit import NO_TYPES, flat_arms, parts_of, walk
+from pastalang.program.visit import NO_TYPES, Path, flat_arms, parts_of, walk
 from pastalang.source import Span
 from pastalang.values.conversion import Converted, NotExpressible, check_enum_budget, check_uniqueness, type_name
 from pastalang.values.json import JsonValue, decimal_text, parse_json
@@ -61,6 +61,43 @@ def program_file(
     shown = [(text, value_node(answer)) for text, answer in examples]
     template = _template(name, body, _description(converted), shown, is_instructed=is_instructed)
     return nodes.File((*writer.declarations, template), _NOWHERE)
+
+
+def path_at(file: nodes.File, span: Span) -> Path:
+    """The path of the innermost part of the answer that is written around the span, in a file of `program_file`."""
+    *declarations, template = file.declarations
+    assert isinstance(template, nodes.TemplateDeclaration)
+    body = template.messages[-1].body
+    assert isinstance(body, nodes.JsonBody)
+    types = {one.name.text: one for one in declarations if isinstance(one, nodes.TypeDeclaration)}
+    around = [
+        (place.end - place.start, path)
+        for path, place in _places(body.type, (), types)
+        if place.start <= span.start and span.end <= place.end
+    ]
+    return min(around, key=lambda found: found[0], default=(0, ()))[1]
+
+
+def _places(node: nodes.TypeNode, path: Path, types: dict[str, nodes.TypeDeclaration]) -> Iterator[tuple[Path, Span]]:
+    """Where each part is written. A declared type is met once, where it is first named, and then taken from `types`."""
+    yield path, node.span
+    match node:
+        case nodes.NamedType(name=name) if (declared := types.pop(name.text, None)) is not None:
+            yield path, declared.span
+            yield from _places(declared.type, path, types)
+        case nodes.ObjectType(members=members):
+            for member in members:
+                for place in member.members if isinstance(member, nodes.SequentialGroup) else (member,):
+                    assert isinstance(place, nodes.FieldNode)
+                    yield (*path, place.key.text), place.span
+                    yield from _places(place.type, (*path, place.key.text), types)
+        case nodes.TupleType(items=items):
+            for index, item in enumerate(items):
+                yield from _places(item, (*path, index), types)
+        case _:
+            step = {nodes.ArrayType: ("[]",), nodes.MapType: ("{}",)}.get(type(node), ())
+            for inner in nodes.inner_types(node):
+                yield from _places(inner, (*path, *step), types)
 
 
 @dataclass

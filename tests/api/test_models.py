@@ -143,6 +143,8 @@ REFUSED: list[tuple[Any, str]] = [
     (Callable[[int], int], "callable"),
     (complex, "complex"),
     (dict[bytes, int], "bytes"),
+    (tuple[int, Annotated[list[int], Field(min_length=2, max_length=1)]], "[1]: an array of at least 2 and at most 1"),
+    (Annotated[int, Field(gt=1, lt=2)] | None, "no whole number is above 1 and below 2"),
 ]
 
 

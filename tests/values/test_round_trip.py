@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import reduce
 from typing import Annotated, Any
 
 import pytest
@@ -114,12 +115,17 @@ def _doubling(levels: int) -> tuple[dict[str, Any], type[BaseModel]]:
     return {"$ref": "#/$defs/D0", "$defs": definitions}, model
 
 
-def test_a_type_that_doubles_at_every_level_is_refused_at_once() -> None:
+def test_a_type_that_is_deep_or_doubles_at_every_level_is_refused_at_once() -> None:
     document, model = _doubling(30)
-    for convert in (lambda: type_of_schema(json.dumps(document)), lambda: type_of_model(model)):
+    deep: Any = reduce(lambda inner, number: create_model(f"M{number}", a=(inner, ...)), range(200), Any)
+    for convert, said in (
+        (lambda: type_of_schema(json.dumps(document)), "more than 20,000 parts"),
+        (lambda: type_of_model(model), "more than 20,000 parts"),
+        (lambda: type_of_model(deep), "^M199 cannot be expressed:\n  its types are nested more than 64 levels deep$"),
+    ):
 
-        def refused(convert: Any = convert) -> None:
-            with pytest.raises(NotExpressible, match="more than 20,000 parts"):
+        def refused(convert: Any = convert, said: str = said) -> None:
+            with pytest.raises(NotExpressible, match=said):
                 convert()
 
         refused()

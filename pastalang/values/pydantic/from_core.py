@@ -39,8 +39,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import SchemaError, Url
 from typing_extensions import TypeAliasType
 
+from pastalang.limits import MAX_TYPE_DEPTH
 from pastalang.program import types as t
-from pastalang.values.conversion import Conversion, Converted, Note, NotExpressible, refuses_large_types
+from pastalang.values.conversion import Conversion, Converted, Note, NotExpressible, TooLarge, refuses_large_types
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.outlines_types import from_expression, from_outlines, is_term
 from pastalang.values.paths import Mismatch, path_text
@@ -70,9 +71,9 @@ def type_of_model(model: Any) -> Converted:
     if isinstance(model, type) and "__pasta_type__" in vars(model):  # made by `model_of`
         origin, types = vars(model)["__pasta_type__"]
         return Converted(origin, MappingProxyType(types))
-    name, schema, conversion = name_of_type(model), _core_schema(model), _Conversion()
+    name, conversion = name_of_type(model), _Conversion()
     with refuses_large_types(name):
-        found = conversion.convert(schema, Site(), ())
+        found = conversion.convert(_core_schema(model), Site(), ())
     if conversion.problems:
         raise NotExpressible(name, conversion.problems)
     return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
@@ -167,6 +168,8 @@ class _Conversion(Conversion):
 
     def convert(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
         """The type at `path`. Keeps a refusal and goes on, so that all are reported at once."""
+        if len(path) > MAX_TYPE_DEPTH:
+            raise TooLarge(f"its types are nested more than {MAX_TYPE_DEPTH} levels deep")
         here = Site(site.config)
         try:
             return self.referred(schema, here, path)
