@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_origin
 
@@ -13,6 +14,7 @@ from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.program.program import JsonBody, Program
 from pastalang.program.types import Object
 from pastalang.values.conversion import Converted, NotExpressible
+from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.paths import Mismatch
 from pastalang.values.to_source import path_at, program_source
@@ -22,7 +24,8 @@ if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
 
     from pastalang.values.to_schema import Document
 
-Examples: TypeAlias = tuple[tuple[str, JsonValue], ...]  # texts with their right answers
+# Texts with their right answers. Of an answer that may be written in several ways, the first that fits is shown.
+Examples: TypeAlias = tuple[tuple[str, tuple[JsonValue, ...]], ...]
 
 
 def from_model(model: Any, *, name: str | None = None, examples: Sequence[tuple[str, Any]] = ()) -> Program:
@@ -61,7 +64,7 @@ def extraction_program(model: Any, *, examples: Examples = ()) -> Program:
 
 def examples_of(model: Any, given: Sequence[tuple[str, Any]]) -> Examples:
     """Examples with their answers as JSON values. Raises `InputError` with the number of the first wrong one."""
-    return _examples(given, _dumped_by(model)) if given else ()
+    return _examples(given, _ways_of(model)) if given else ()
 
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
@@ -93,7 +96,7 @@ def from_schema(document: str, *, name: str = "record", examples: Sequence[tuple
             f"from_schema takes a JSON Schema as text, and {document!r} is the name of a file: pass what it contains, "
             f"`from_schema(Path({document!r}).read_text())`, or write `pasta import {document}`"
         )
-    return _compiled(type_of_schema(document, name=name), name, examples=_examples(examples, json.dumps))
+    return _compiled(type_of_schema(document, name=name), name, examples=_examples(examples, _json_way))
 
 
 def model_of(program: Program, *, template: str | None = None) -> type[BaseModel]:
@@ -126,33 +129,68 @@ def _template_name(model: object) -> str:
     return "answer"
 
 
-def _dumped_by(model: Any) -> Callable[[Any], str]:
-    """Writes a value of the model, or what the model reads, as JSON."""
-    from pastalang.values.pydantic.from_core import adapter_of, json_of
+def _ways_of(model: Any) -> Callable[[Any], Iterator[JsonValue]]:
+    """What is given as an answer: as it is, with the keys that it lacks, and as the model reads it. Validators may
+    change a value, and other keys and spellings than those of the type are read. Raises `ValueError` for what the model
+    refuses."""
+    from pastalang.values.pydantic.from_core import Undefined, adapter_of, json_of
 
     adapter = adapter_of(model)
-    return lambda answer: write_json(json_of(adapter.validate_python(answer)))
+
+    def ways(answer: Any) -> Iterator[JsonValue]:
+        read = json_of(adapter.validate_python(answer))
+        with suppress(Undefined):
+            given = json_of(answer)
+            yield from (given, _filled(given, read))
+        yield read
+
+    return ways
 
 
-def _examples(given: Sequence[tuple[str, Any]], dump: Callable[[Any], str]) -> Examples:
-    """The examples with their answers as JSON values. Raises `InputError` with the number of the first wrong one."""
+def _filled(given: JsonValue, read: JsonValue) -> JsonValue:
+    """What is given, wherever it is written as what was read."""
+    if isinstance(given, dict) and isinstance(read, dict):
+        return {key: _filled(given.get(key, part), part) for key, part in read.items()}
+    if isinstance(given, list) and isinstance(read, list) and len(given) == len(read):
+        return [*map(_filled, given, read)]
+    return given if type(given) is type(read) else read
+
+
+def _json_way(answer: Any) -> tuple[JsonValue, ...]:
+    return (parse_json(json.dumps(answer)),)
+
+
+def _examples(given: Sequence[tuple[str, Any]], ways: Callable[[Any], Iterable[JsonValue]]) -> Examples:
+    """Raises `InputError` with the number of the first wrong one."""
     from pastalang.values.pydantic.from_core import in_one_line
 
-    found: list[tuple[str, JsonValue]] = []
+    found: list[tuple[str, tuple[JsonValue, ...]]] = []
     for number, example in enumerate(given):
         if not isinstance(example, tuple | list) or len(example) != 2 or not isinstance(example[0], str):
             raise InputError(f"`examples[{number}]` must be a pair of a text and its answer, not {example!r:.60}")
+        if example[0].encode(errors="replace").decode() != example[0]:
+            raise InputError(f"the text of `examples[{number}]` holds half of a surrogate pair")
         try:
-            found.append((example[0], parse_json(dump(example[1]))))
+            found.append((example[0], tuple(parse_json(write_json(way)) for way in ways(example[1]))))
         except (ValueError, TypeError) as problem:
             raise InputError(f"the answer of `examples[{number}]` does not fit: {in_one_line(problem)}") from problem
     return tuple(found)
 
 
+def _fitting(examples: Examples, found: Converted) -> Iterator[tuple[str, JsonValue]]:
+    """The examples as they are shown. Raises `InputError` for an answer that does not fit its type."""
+    for number, (text, ways) in enumerate(examples):
+        problems = [fit(found.type, way, found.types, sources={"text": text})[1] for way in ways]
+        if all(problems):
+            listed = "; ".join(map(str, problems[0]))
+            raise InputError(f"the answer of `examples[{number}]` does not fit: {listed}")
+        yield text, ways[problems.index(())]
+
+
 def _compiled(found: Converted, name: str, *, is_instructed: bool = False, examples: Examples = ()) -> Program:
     if not isinstance(name, str):
         raise TypeError(f"`name` is a text, not {name!r:.60}")
-    source = program_source(found, name=name, is_instructed=is_instructed, examples=examples)
+    source = program_source(found, name=name, is_instructed=is_instructed, examples=_fitting(examples, found))
     checked = analyse(source, path=None, name=f"<{name}>")
     if (program := checked.program) is None:
         file = None if checked.parsed is None else checked.parsed.file

@@ -177,7 +177,7 @@ class ProgramsByType:
             hash(found)
         except TypeError:  # such as `Annotated` with a list
             return extraction_program(found, examples=examples)
-        key = write_json([[text, answer] for text, answer in examples])
+        key = write_json([[text, *ways] for text, ways in examples])
         with self._lock:
             known = self._programs(found)
             if key not in known:

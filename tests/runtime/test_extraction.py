@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, create_model, field_validator
+from pydantic import AfterValidator, BaseModel, Field, create_model, field_validator
 
 import pastalang
 from pastalang import Engine, FieldDone
@@ -60,12 +60,12 @@ def test_context_stands_before_the_text_and_can_be_quoted() -> None:
 def test_examples_are_earlier_turns_in_the_form_of_the_answer() -> None:
     class Order(BaseModel):
         id: Annotated[str, pastalang.Verbatim("text")] = Field(alias="order id")
-        price: Decimal
+        price: Annotated[Decimal, AfterValidator(lambda price: 2 * price)]
         on: date
         lines: list[Line] = []
 
     order = Order(
-        **{"order id": "A1", "price": Decimal("0.10"), "on": "2024-02-29", "lines": [{"kind": "fee", "count": 1}]}
+        **{"order id": "A1", "price": Decimal("0.05"), "on": "2024-02-29", "lines": [{"kind": "fee", "count": 1}]}
     )
     other = {**order.model_dump(by_alias=True), "order id": "C3"}
     found = engine().extract(Order, "B2", details=True, examples=[("Order A1", order), ("C3", other)])
@@ -85,7 +85,7 @@ def test_examples_are_earlier_turns_in_the_form_of_the_answer() -> None:
         f"User:\nOrder A1\n\nAssistant:\n{answer}\n\nUser:\nC3\n\nAssistant:\n{answer.replace('A1', 'C3')}\n\nUser:\nB2"
     )
     assert turns in fed
-    with pytest.raises(pastalang.ProgramError, match='"A1" does not occur in `text`'):
+    with pytest.raises(pastalang.InputError, match=r'`examples\[1\]` does not fit: "order id": "A1" does not occur in'):
         engine().extract(Order, "B2", examples=[("A1", order), ("x", order)])
     with pytest.raises(pastalang.InputError, match=r"the answer of `examples\[0\]` does not fit"):
         engine().extract(Order, "B2", examples=[("A1", {})])

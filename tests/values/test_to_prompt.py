@@ -151,6 +151,11 @@ def test_examples_of_a_model_are_earlier_turns_in_the_layout_of_an_answer() -> N
     [
         ([("x", {"number": 3})], "`examples[0]` does not fit: number: input should be a valid string; lines: "),
         (["x"], "`examples[0]` must be a pair of a text and its answer"),
+        ([("\ud800", {})], "the text of `examples[0]` holds half of a surrogate pair"),
+        (
+            [("x", {"number": None, "lines": [Line(item="a", price=2), Line.model_construct(item="a", price="low")]})],
+            'the answer of `examples[0]` does not fit: lines[1].price: expected a number at least 0, found "low"',
+        ),
     ],
 )
 def test_an_example_that_does_not_fit_is_refused(examples: list[Any], said: str) -> None:
