@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, TracebackType
 from typing import Any, Final, Protocol, TypeAlias, get_args
@@ -22,6 +22,7 @@ from pastalang.runtime.call import Options
 from pastalang.runtime.errors import BadInputs, ValidatorFailed
 from pastalang.values.json import JsonValue, Node
 from pastalang.values.paths import Mismatch
+from pastalang.values.pydantic.exact import keys_by_name
 from pastalang.values.pydantic.from_core import adapter_of, name_of_type, validate_value
 
 CHECK_REPAIRS: Final = 3  # unless the call says how many
@@ -146,24 +147,36 @@ def validate(validator: Validator, value: JsonValue) -> tuple[Any, tuple[Objecti
         try:
             found: object = validate_value(validator.adapter, value)
         except ValidationError as problem:  # `errors` only now builds the messages, which may fail
-            return None, tuple(_objections(problem.errors(include_url=False), value))
+            return None, tuple(_objections(problem.errors(include_url=False), value, validator))
     except Exception as problem:  # validators are programs of the caller and raise anything
-        raise ValidatorFailed(
-            f"a validator of `{validator.name}` raised {type(problem).__name__}: {problem}"
-        ) from problem
+        raise ValidatorFailed(f"a validator of `{validator.name}` raised {_said(problem)}") from problem
     if isinstance(model, type) and issubclass(model, BaseModel) and not isinstance(found, model):
         raise ValidatorFailed(f"a validator of `{validator.name}` returned {type(found).__name__} instead of the model")
     return found, ()
 
 
+def _said(problem: Exception) -> str:
+    """The class of an exception, and its text if that can be made."""
+    try:
+        return f"{type(problem).__name__}: {problem}"
+    except Exception:
+        return type(problem).__name__
+
+
 _Steps: TypeAlias = tuple[str | int, ...]
 
 
-def _objections(errors: Sequence[ErrorDetails], value: JsonValue) -> Iterator[Objection]:
+def _objections(errors: Sequence[ErrorDetails], value: JsonValue, validator: Validator) -> Iterator[Objection]:
     """Of a union, Pydantic lists the errors of every arm. Where nothing but validators object to one of them, that one
     was meant, and what the others lack is left out.
     """
-    ways = [_way(error, value) for error in errors]
+    keys, at_names = keys_by_name(validator.adapter.core_schema)
+
+    def key_of(step: str | int, value: dict[str, Any]) -> str | int:
+        found = keys.get(str(step), ())
+        return next((key for key in ((*found, step) if at_names else (step, *found)) if key in value), step)
+
+    ways = [_way(error, value, key_of) for error in errors]
     fits: dict[_Steps, bool] = {}
     for error, (_, arms) in zip(errors, ways, strict=True):
         for arm in arms:
@@ -176,13 +189,16 @@ def _objections(errors: Sequence[ErrorDetails], value: JsonValue) -> Iterator[Ob
             yield Objection(path, _PREFIX.sub("", error["msg"]) or "not accepted", fields)
 
 
-def _way(error: ErrorDetails, value: Any) -> tuple[_Steps, list[_Steps]]:
+def _way(
+    error: ErrorDetails, value: Any, key_of: Callable[[str | int, dict[str, Any]], str | int]
+) -> tuple[_Steps, list[_Steps]]:
     """Where in the answer an error is, or the key that is missing there; and where its `loc` names no part, but the arm
-    of a union or a function.
+    of a union or a function. A field may be named as in Python.
     """
     path: _Steps = ()
     arms: list[_Steps] = []
-    for number, step in enumerate(error["loc"], start=1):
+    for number, named in enumerate(error["loc"], start=1):
+        step = key_of(named, value) if isinstance(value, dict) else named
         is_part = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))
         if is_part:
             value = value[step]

@@ -92,10 +92,38 @@ def _tagged(choices: Mapping[Any, Any], key: Any, value: JsonValue) -> list[Core
 
 def _of_key(shapes: Iterable[CoreSchema], key: str) -> Iterator[CoreSchema]:
     for shape in shapes:
-        fields = shape.get("fields", {})
-        named = fields.items() if isinstance(fields, Mapping) else [(place["name"], place) for place in fields]
-        found = [place["schema"] for name, place in named if key in (name, *_aliases(place))]
+        found = [place["schema"] for name, place in _named(shape) if key in (name, *_aliases(place))]
         yield from found or [shape[rest] for rest in ("values_schema", "extras_schema") if rest in shape]
+
+
+def _named(shape: CoreSchema) -> Iterable[tuple[str, CoreSchema]]:
+    """The fields of a class, each with its name in Python."""
+    fields = shape.get("fields", {})
+    return fields.items() if isinstance(fields, Mapping) else [(place["name"], place) for place in fields]
+
+
+_VALUES: Final = frozenset({"default", "expected", "metadata", "members"})  # what a core schema holds of its user's
+_CLASSES: Final = ("model-fields", "dataclass-args", "typed-dict")
+
+
+def keys_by_name(schema: CoreSchema) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """By the names in Python, the keys of all fields in a core schema, and whether its errors are at the names."""
+    keys: dict[str, tuple[str, ...]] = {}
+    at_names = False
+    waiting: list[Any] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list | tuple):
+            waiting += part
+        elif isinstance(part, dict):
+            at_names |= part.get("loc_by_alias") is False
+            fields = _named(part) if part.get("type") in _CLASSES else ()
+            for name, place in fields:
+                keys[name] = (*keys.get(name, ()), *_aliases(place))
+                waiting.append(place)
+            known = {*_VALUES, "fields"} if fields else _VALUES
+            waiting += [inner for name, inner in part.items() if name not in known]
+    return keys, at_names
 
 
 def _aliases(place: CoreSchema) -> Iterator[str]:

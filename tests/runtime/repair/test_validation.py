@@ -87,13 +87,14 @@ def test_a_validator_that_tells_nothing_concerns_the_whole_object() -> None:
     assert again(Model) == {"a", "b", "c"}
 
 
-def test_an_alias_is_a_key_of_the_answer() -> None:
-    class Model(BaseModel, validate_by_name=True):
+@pytest.mark.parametrize("by_alias", [True, False])
+def test_an_alias_is_a_key_of_the_answer(by_alias: bool) -> None:
+    class Model(BaseModel, validate_by_name=True, loc_by_alias=by_alias):
         first: int = Field(validation_alias=AliasChoices("zz", "a"))
-        second: int = Field(alias="b")
-        c: int
+        c: int = Field(alias="b")
+        third: int = Field(alias="c")
 
-        @field_validator("second")
+        @field_validator("c")
         @classmethod
         def judge(cls, value: int) -> int:
             raise ValueError("never")
@@ -190,7 +191,12 @@ def test_of_a_union_only_the_arm_that_was_meant_objects(is_tagged: bool) -> None
     assert ("all", 0, "a") in [one.path for one in objections(model, '{"all": [{"b": 1}]}')], "nothing of it fits"
 
 
-@pytest.mark.parametrize("problem", [ZeroDivisionError("x"), RecursionError("deep"), KeyError("k"), TypeError("t")])
+MUTE: Exception = type("Mute", (Exception,), {"__str__": lambda problem: problem.none})()
+
+
+@pytest.mark.parametrize(
+    "problem", [ZeroDivisionError("x"), RecursionError("deep"), KeyError("k"), TypeError("t"), MUTE]
+)
 def test_a_validator_that_breaks_is_an_error_of_its_own(problem: Exception) -> None:
     runner = engine(prefix_cells=0)
     with pytest.raises(ValidatorFailed, match=type(problem).__name__) as caught:
