@@ -66,17 +66,28 @@ _IPV6_BEFORE: Final = "|".join(
 _IPV6: Final = (
     f"(?:{_IPV6_BEFORE}){_LAST_32_BITS}|(?:{_HEX}(?::{_HEX}){{0,5}})?::{_HEX}|(?:{_HEX}(?::{_HEX}){{0,6}})?::"
 )
-_URI_CHARACTER: Final = r"(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
-_URI: Final = rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTER}+(?:#{_URI_CHARACTER}*)?"
-_IN_SEGMENT: Final = r"(?:[A-Za-z0-9\-._~@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
-_URI_REFERENCE: Final = (
-    rf"(?:[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTER}+|{_IN_SEGMENT}*(?:[/?]{_URI_CHARACTER}*)?)(?:#{_URI_CHARACTER}*)?"
-)
-_BEYOND_ASCII: Final = "[\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd]"
-_IRI: Final = _URI.replace(_URI_CHARACTER, f"(?:{_URI_CHARACTER}|{_BEYOND_ASCII})")
-_IRI_REFERENCE: Final = _URI_REFERENCE.replace(_URI_CHARACTER, f"(?:{_URI_CHARACTER}|{_BEYOND_ASCII})").replace(
-    _IN_SEGMENT, f"(?:{_IN_SEGMENT}|{_BEYOND_ASCII})"
-)
+_BEYOND_ASCII: Final = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd"
+
+
+def _of(marks: str) -> str:
+    """One character of an address, of these and those that may stand in each of its parts."""
+    return rf"(?:[A-Za-z0-9\-._~!$&'()*+,;={marks}]|%[0-9A-Fa-f]{{2}})"
+
+
+def _address(more: str, *, is_relative: bool = False) -> str:
+    """An address with its scheme, or any. `more` are characters that it may have beyond those of a URI."""
+    part, first = _of(f":@/?{more}"), _of(f":@?{more}")  # the first may not begin a host
+    host = rf"//(?:{_of(f':{more}')}*@)?{_of(more)}*(?::[0-9]*)?(?:[/?]{part}*)?"
+    scheme, path = r"[A-Za-z][A-Za-z0-9+.\-]*:", rf"{host}|/(?:{first}{part}*)?"
+    found = f"{scheme}(?:{path}|{first}{part}*)"
+    if is_relative:
+        found = (
+            rf"(?:(?:{scheme})?(?:{path})|{scheme}{first}{part}*|(?:{_of(f'@{more}')}+(?:/{part}*)?)?(?:\?{part}*)?)"
+        )
+    return f"{found}(?:#{part}*)?"
+
+
+_URI_CHARACTER: Final = _of(":@/?")
 _VARIABLE: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
 _URI_TEMPLATE: Final = rf"(?:{_URI_CHARACTER}|#|\{{[+#./;?&]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
 _JSON_POINTER: Final = "(?:/(?:[^~/]|~[01])*)*"
@@ -85,9 +96,9 @@ _WEB_LABEL: Final = "[a-z](?:[a-z0-9]|-[a-z0-9]){0,20}"  # stricter than the sta
 _SITE: Final = rf"{_WEB_LABEL}(?:\.{_WEB_LABEL})*(?::{_PORT})?"
 _PATH: Final = f"/{_URI_CHARACTER}*(?:#{_URI_CHARACTER}*)?"
 _URL: Final = f"https?://{_SITE}(?:{_PATH})?"
-_TIME_PART: Final = "T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+_TIME_PART: Final = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION: Final = (
-    f"P(?:[0-9]+W|{_TIME_PART}|(?:[0-9]+Y(?:[0-9]+M)?(?:[0-9]+D)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_TIME_PART})?)"
+    f"P(?:[0-9]+W|{_TIME_PART}|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_TIME_PART})?)"
 )
 
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
@@ -96,15 +107,19 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         "date-time": Format(f"{_DATE}T{_CLOCK}{_OFFSET}", "an RFC 3339 date and time with its offset"),
         "local-date-time": Format(f"{_DATE}T{_CLOCK}", "a date and time without an offset, `2024-02-29T12:00:00`"),
         "time": Format(f"{_CLOCK}{_OFFSET}", "an RFC 3339 time of day with its offset"),
-        "duration": Format(_DURATION, "an ISO 8601 duration, `P1DT12H`"),
+        "duration": Format(_DURATION, "an RFC 3339 duration, `P1DT12H`"),
         "email": Format(rf"{_ATOM}(?:\.{_ATOM})*@{_HOST}", "an e-mail address, `name@example.org`"),
         "hostname": Format(_HOST, "a host name, `www.example.org`"),
         "ipv4": Format(_IPV4, "an IPv4 address, `192.0.2.1`"),
         "ipv6": Format(_IPV6, "an IPv6 address, `2001:db8::1`"),
-        "uri": Format(_URI, "an address with its scheme, `https://example.org/`"),
-        "uri-reference": Format(_URI_REFERENCE, "an address, or a path relative to one, `../images/a.png#b`"),
-        "iri": Format(_IRI, "a `uri` with characters of all scripts"),
-        "iri-reference": Format(_IRI_REFERENCE, "a `uri-reference` with characters of all scripts"),
+        "uri": Format(_address(""), "an address with its scheme, `https://example.org/`"),
+        "uri-reference": Format(
+            _address("", is_relative=True), "an address, or a path relative to one, `../images/a.png#b`"
+        ),
+        "iri": Format(_address(_BEYOND_ASCII), "a `uri` with characters of all scripts"),
+        "iri-reference": Format(
+            _address(_BEYOND_ASCII, is_relative=True), "a `uri-reference` with characters of all scripts"
+        ),
         "uri-template": Format(_URI_TEMPLATE, "an address with variables, `https://example.org/{name}`"),
         "json-pointer": Format(_JSON_POINTER, "a JSON pointer, `/items/0`"),
         "relative-json-pointer": Format(rf"(?:0|[1-9][0-9]*)(?:#|{_JSON_POINTER})", "a JSON pointer from here, `1/a`"),

@@ -51,17 +51,26 @@ def test_what_is_taken_as_an_ip_address_is_one(text: str) -> None:
             read(text)
 
 
+WRONG = ["http://a b", "http://h:port", "a://x@y@z", "a://h:1:2/"]
+
+
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
     [
         ("date", ["2000-02-29", "2024-02-29", "0001-01-01"], ["1900-02-29", "2023-02-29", "0000-01-01", "2024-2-9"]),
         ("time", ["23:59:59Z", "00:00:00.5+01:00"], ["24:00:00Z", "12:00:00", "12:60:00Z", "12:00Z"]),
-        ("duration", ["P1D", "PT1H30M", "P1Y2M3DT4H", "P2W"], ["P", "PT", "1D", "P1H", "P1DT"]),
+        ("duration", ["P1D", "PT1H30M", "P1Y2M3DT4H", "P2W"], ["P", "PT", "1D", "P1H", "P1DT", "P1Y2D", "PT1H2S"]),
         ("email", ["a@b", "first.last+tag@example.org"], ["a", "@b", "a@", "a..b@c", ".a@b", "a@-b.org", "a@b."]),
         ("hostname", ["example.org", "a", "x" * 63], ["-a", "a-", "a..b", "x" * 64, "", "a_b"]),
         ("ipv4", ["0.0.0.0", "255.255.255.255"], ["256.0.0.1", "1.2.3", "01.2.3.4", "1.2.3.4.5"]),
         ("ipv6", ["::", "::1", "1::", "::ffff:192.0.2.1"], [":::", "1::2::3", "1:2:3:4:5:6:7", "12345::"]),
-        ("uri", ["https://example.org/a?b=c#d", "urn:isbn:0"], ["example.org", "http//x", "a:", "http://a b"]),
+        (
+            "uri",
+            ["https://u:p@example.org:80/a@b?b=c#d", "urn:isbn:0", "x:///"],
+            ["example.org", "http//x", "a:", *WRONG],
+        ),
+        ("iri", ["http://ü@é:1/a:b"], WRONG),
+        ("uri-reference", ["//a:1/b", "a/b:c", "", "?a/b@c", "/a//b"], ["a b", "//a:b", "//a@b@c/", *WRONG]),
         ("uuid", ["01234567-89ab-cdef-0123-456789abcdef"], ["0123456789abcdef0123456789abcdef", "x"]),
     ],
 )

@@ -186,6 +186,13 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
 )  # fmt: skip
 
 
+# A pattern that counts these would have a copy of itself for each character.
+_OPEN_LENGTHS: Final[Mapping[str, str]] = {
+    "email": "; of any length, also before the `@`, where RFC 5321 has 64 characters",
+    "hostname": "; of any length, where RFC 1123 has 253 characters: `maxLength` limits it",
+}
+
+
 def keywords() -> tuple[Keyword, ...]:
     """Every keyword that the import knows, the enforced ones first."""
     return tuple(_rows())
@@ -195,7 +202,10 @@ def keyword_table() -> str:
     """The table as Markdown, as `docs/constraints.md` holds it and `pasta check --explain-constraints` prints it."""
     rows = [("keyword", "what happens", "how")]
     rows += [(f"`{keyword.name}`", keyword.status.value, keyword.explanation) for keyword in keywords()]
-    rows += [(f"`format: {name}`", Status.ENFORCED.value, FORMATS[name].meaning) for name in sorted(STANDARD_FORMATS)]
+    rows += [
+        (f"`format: {name}`", Status.ENFORCED.value, f"{FORMATS[name].meaning}{_OPEN_LENGTHS.get(name, '')}")
+        for name in sorted(STANDARD_FORMATS)
+    ]
     rows += [(f"`format: {name}`", Status.CHECKED.value, "checked") for name in sorted(CHECKED_FORMATS)]
     rows += [(f"`format: {name}`", Status.REFUSED.value, "cannot be enforced") for name in sorted(REFUSED_FORMATS)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
