@@ -123,7 +123,7 @@ def test_fifty_kills_of_the_command_leave_the_rows_of_an_undisturbed_run(tmp_pat
         if code == 0:  # it was quicker: once more from nothing
             out = tmp_path / f"after {sum(kills.values())}.jsonl"
     assert code_of(started(words(out), is_fresh=False)) == 0
-    assert same(out, whole) and [row["id"] for row in rows(out)] == [str(number) for number in range(360)]
+    assert same(out, whole) and [row["id"] for row in rows(out)] == list(range(360))
     print(kills, f"{committed(out) - 1} chunks")
     assert min(kills.values()) >= 5
 
@@ -153,7 +153,7 @@ def peak(module: str, source: Path, count: int) -> int:
     assert json.loads(summary)["statuses"] == {"ok": count}
     with out.open("rb") as stream:
         ids = [json.loads(line)["id"] for line in stream]
-    assert ids == [str(number) for number in range(count)]
+    assert ids == list(range(count))
     print(f"{count:,} documents: {int(memory) // 1024} MiB, {json.loads(summary)['documents_per_second']} a second")
     return int(memory)
 
