@@ -1,8 +1,8 @@
 r"""Regular expressions that can be enforced token by token: parsing, the tree, its lengths and texts, its spelling.
 
 The subset means the same in every engine: characters, classes, groups, alternatives and counted or unbounded
-repetition, matched from end to end of the value. `\d`, `\w` and `\s` are ASCII; `.` is any character but a
-line feed. Look-around, back-references, word boundaries, flags and anchors inside a pattern raise a `RegexError`.
+repetition, matched from end to end of the value. `\d`, `\w` and `\s` are ASCII; `.` is any character that ends
+no line. Look-around, back-references, word boundaries, flags and anchors inside a pattern raise a `RegexError`.
 `spell` writes a tree back as a pattern without short-hands, which Python, Rust and llguidance read alike.
 """
 
@@ -375,7 +375,7 @@ _SHORTHANDS = {
     "S": complement(SPACE),
 }
 _CONTROLS = {"n": 0x0A, "r": 0x0D, "t": 0x09, "f": 0x0C, "v": 0x0B, "0": 0x00}
-_DOT = complement(((0x0A, 0x0A),))
+_DOT = complement(((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)))  # what ECMA 262 takes for the end of a line
 
 
 def _refuse(message: str, offset: int, *, length: int = 1, help: str = "") -> NoReturn:

@@ -26,6 +26,7 @@ def test_the_lengths_of_matches_are_known(pattern: str, shortest: int, longest: 
 def test_a_class_that_takes_nothing_matches_nothing() -> None:
     assert lengths(parse_regex(r"[^\s\S]")) is None
     assert lengths(parse_regex(r"a[^\d\D]?")) == Lengths(1, 1)
+    assert spell(parse_regex(".")) == spell(parse_regex("[^\n\r\u2028\u2029]"))
 
 
 @pytest.mark.parametrize(
