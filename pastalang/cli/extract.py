@@ -308,7 +308,7 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
             summary |= {"output": str(out), **summary_of(totals, work.job), "dtype": work.load.dtype}
             summary |= {} if work.load.advice is None else {"note": work.load.advice}
             if summary["doubts"] or (summary["rows"] and job.origin.model in NAMES):
-                summary["next"] = _how_to_try(settings, job.origin.model, is_doubtful=bool(summary["doubts"]))
+                summary["next"] = _how_to_try(settings, job.origin.model, summary)
         if settings.compare is not None:
             summary["comparison"] = found = _compared(work, settings)
             try:
@@ -318,12 +318,13 @@ def _run(work: Work, out: Path, settings: ExtractSettings) -> None:
     _show(summary, settings)
 
 
-def _how_to_try(settings: ExtractSettings, model: str, *, is_doubtful: bool) -> str:
+def _how_to_try(settings: ExtractSettings, model: str, summary: Mapping[str, Any]) -> str:
     command = f"pasta try {settings.source} ROWS --model {model}"
-    if is_doubtful:
+    if summary["doubts"]:
         small = f"{model} is small and often wrong: " if model in NAMES else ""
         return f"{small}{command} shows on five labelled rows what to change"
-    return f"nothing looks odd, but {model} is small: {command} says on five labelled rows how often it is right"
+    found = "" if summary["problems"] else "nothing looks odd, but "
+    return f"{found}{model} is small: {command} says on five labelled rows how often it is right"
 
 
 def _show(summary: Mapping[str, Any], settings: ExtractSettings) -> None:

@@ -200,6 +200,8 @@ def _show_diff(outcome: Outcome) -> None:
     if outcome.text is None or not outcome.is_changed:
         return
     source = outcome.program.reading.source
+    if source.text == outcome.text:
+        echo(f"{source.name}: only the byte order mark at its beginning would go")
     before, after = ([*io.StringIO(text)] for text in (source.text, outcome.text))
     for line in difflib.unified_diff(before, after, source.name, source.name + " (formatted)"):
         echo_document(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", end="")

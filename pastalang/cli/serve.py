@@ -20,6 +20,7 @@ from pastalang.cli.process import command
 from pastalang.hosts.opening import KEY_VARIABLE
 from pastalang.plan.branches import Placement
 from pastalang.runtime.models.source import KNOWN
+from pastalang.values.describe import counted
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -97,13 +98,20 @@ def serve_command(settings: ServeSettings) -> None:
         )  # fmt: skip
         known = KNOWN.get(chosen.name)
         own = known.own if known is not None and settings.adapter is None else None
-        serve.run(engine, served, listener, announce=lambda address: _announce(served.name, address, own))
+        serve.run(
+            engine, served, listener, announce=lambda address: _announce(served.name, address, own),
+            leave=lambda running: _leave(running, settings.drain),
+        )  # fmt: skip
 
 
 def _announce(name: str, address: str, own: str | None) -> None:
     echo_error(f"serving {name} at {address} (playground at /, OpenAI's clients at /v1)")
     if own is not None:
         echo_error(f"with its adapter {own}, which finds values in documents; for chats, serve it with --adapter none")
+
+
+def _leave(running: int, drain: float) -> None:
+    echo_error(f"finishing {counted(running, 'request')}, at most {drain:g} s; Ctrl-C once more stops at once")
 
 
 def _serving() -> ModuleType:

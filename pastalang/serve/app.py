@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
+from types import FrameType
 from typing import Any, Final
 
 import h11
@@ -167,10 +168,14 @@ def listener(host: str, port: int) -> socket.socket:
     return found
 
 
-def run(engine: Engine, settings: Settings, at: socket.socket, *, announce: Callable[[str], None]) -> None:
+def run(
+    engine: Engine, settings: Settings, at: socket.socket, *, announce: Callable[[str], None],
+    leave: Callable[[int], None],
+) -> None:  # fmt: skip
     """Serve until SIGTERM or SIGINT; then finish what was accepted, or give it up after `settings.drain` seconds.
 
-    `announce` is called with the address once clients can connect.
+    `announce` is called with the address once clients can connect, and `leave` with the number of requests that are
+    still to be finished when a signal comes.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
@@ -180,18 +185,25 @@ def run(engine: Engine, settings: Settings, at: socket.socket, *, announce: Call
     log.propagate = False
     host, port = at.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    _Server(config_of(engine, settings), lambda: announce(address)).run(sockets=[at])
+    _Server(config_of(engine, settings), lambda: announce(address), leave).run(sockets=[at])
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], leave: Callable[[int], None]) -> None:
         super().__init__(config)
-        self._announce = announce
+        self._announce, self._leave = announce, leave
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for one in sockets or ():  # it listens, so nobody else gets the port; connections that end do not keep it
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if self.started:
             self._announce()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if not self.should_exit and self.server_state.tasks:
+            self._leave(len(self.server_state.tasks))
+        super().handle_exit(sig, frame)
 
 
 def config_of(engine: Engine, settings: Settings) -> uvicorn.Config:

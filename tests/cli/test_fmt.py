@@ -60,6 +60,8 @@ def test_diff_shows_what_would_change(ugly: Path) -> None:
     assert code == 1
     assert "-type   A=string\n+type A = string\n" in output
     assert ugly.read_text(encoding="utf-8") == UGLY
+    ugly.write_text(f"\ufeff{PRETTY}", encoding="utf-8")
+    assert run("--diff", str(ugly))[:2] == (1, f"{ugly}: only the byte order mark at its beginning would go\n")
 
 
 def test_a_line_of_a_diff_ends_at_a_line_feed_alone() -> None:

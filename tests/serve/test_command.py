@@ -80,12 +80,21 @@ def test_programs_with_mistakes_are_refused(served: Served, tmp_path: Path) -> N
 
 
 def test_the_address_is_said_once_clients_can_connect() -> None:
-    """And a process that is asked to end does so, with the status that service managers take for a clean end."""
+    """And a process that is asked to end does so, with the status that service managers take for a clean end; the next
+    one gets its port."""
     with subprocess.Popen([*pasta_serve("pasta-mini"), "--port", "0"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         said = server.stderr.readline()
         found = re.search(r"serving pasta-mini at (http://127\.0\.0\.1:\d+) ", said)
         assert found is not None, said
-        assert httpx.get(f"{found[1]}/ready", timeout=30).status_code == 200
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=60) == -signal.SIGTERM
+        body = {"model": "pasta-mini", "prompt": "x", "max_tokens": 400, "stream": True}
+        with httpx.Client(base_url=found[1], timeout=60) as client:
+            assert client.get("/ready").status_code == 200
+            with client.stream("POST", "/v1/completions", json=body) as answer:
+                lines = answer.iter_lines()
+                assert next(lines).startswith("data: ")
+                server.send_signal(signal.SIGTERM)
+                assert "finishing 1 request, at most 30 s; Ctrl-C once more stops at once\n" in server.stderr
+                assert "[DONE]" in "".join(lines)
+            assert server.wait(timeout=60) == -signal.SIGTERM
+    listener("127.0.0.1", int(found[1].rpartition(":")[2])).close()
