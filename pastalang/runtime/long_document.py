@@ -203,6 +203,7 @@ def _usage(parts: Sequence[Usage], passes: int, seconds: float) -> Usage:
         repair_passes=sum(one.repair_passes for one in parts),
         repair_tokens=sum(one.repair_tokens for one in parts),
         attempts=sum(one.attempts for one in parts),
+        given_up=sum(one.given_up for one in parts),
         drafted_tokens=sum(one.drafted_tokens for one in parts),
         confirmed_tokens=sum(one.confirmed_tokens for one in parts),
         mode=parts[0].mode,

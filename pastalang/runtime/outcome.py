@@ -50,7 +50,7 @@ def outcome_of(
 def _usage(
     request: RequestState, answers: tuple[Answer, ...], encoder: Encoder, chunk: int | None, *, check_passes: bool
 ) -> Usage:
-    counts = request.counts
+    counts, review = request.counts, request.reviewer if isinstance(request.reviewer, Review) else None
     first, now = counts.first_answer or request.stats, request.stats
     critical_path = _critical_path(request, first, chunk, check=check_passes)
     forced = sum(
@@ -72,7 +72,8 @@ def _usage(
         repair_tokens=now.drawn - first.drawn,
         drafted_tokens=counts.drafted,
         confirmed_tokens=sum(len(branch.record.confirmed) for branch in request.branches),
-        attempts=request.reviewer.attempts if isinstance(request.reviewer, Review) else 0,
+        attempts=0 if review is None else review.attempts,
+        given_up=0 if review is None else review.given_up,
     )
 
 

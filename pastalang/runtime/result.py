@@ -29,7 +29,7 @@ BETWEEN = "\n\n"  # between the texts of stacked documents
 _FIELDS_SHOWN: Final = 6  # in one message
 _EXTRA_USAGE: Final = {
     "reused_tokens": "tokens reused", "repair_passes": "passes of repair", "confirmed_tokens": "drafts confirmed",
-    "requests": "requests",
+    "given_up": "attempts without room", "requests": "requests",
 }  # fmt: skip
 _ADVICE: Final = 'raise their limits, or set `on_truncated` to "keep", "null" or "raise"'
 
@@ -46,7 +46,8 @@ class Usage:
     `theoretical_speedup` is how many passes left-to-right decoding of the same answer takes for each of those.
     Both are about the first complete answer. What was decoded again for the sake of `model=` or `retry_below=` is
     in `repair_passes` and `repair_tokens` (drawn), which are part of `forward_passes` and `output_tokens`;
-    `attempts` counts the fields that were decoded again for a reason of their own.
+    `attempts` counts the fields that were decoded again for a reason of their own, and `given_up` those that stay as
+    they were because there was no room to decode them again.
     `peak_cells` is the most cells that held something of this request at one time, its prompt included whether it is
     fed or kept from an earlier request. It is never more than the peak of the plan's forecast for the same lengths.
     Requests that share a kept prompt count it each.
@@ -71,6 +72,7 @@ class Usage:
     repair_passes: int = 0
     repair_tokens: int = 0
     attempts: int = 0
+    given_up: int = 0
     drafted_tokens: int = 0
     confirmed_tokens: int = 0
     mode: Literal["local", "branches", "whole"] = "local"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from hypothesis import strategies as st
 
-from pastalang import Engine, Limits, OutOfMemory, PastaError, Result
+from pastalang import Engine, Invalid, Limits, OutOfMemory, PastaError, Result
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.state import BranchState, RequestState
@@ -142,8 +142,10 @@ def check_nothing_is_left(engine: Engine) -> None:
 
 
 def is_excused(found: Outcome, way: Way) -> bool:
-    """Too small a memory may be refused; whatever is answered in it is the same."""
-    return way.cells is not None and isinstance(found, OutOfMemory)
+    """Too small a memory may be refused; whatever is answered in it is the same, unless it could not be repaired."""
+    result = found.result if isinstance(found, Invalid) else found
+    has_no_room = result.usage.given_up > 0 if isinstance(result, Result) else isinstance(found, OutOfMemory)
+    return way.cells is not None and has_no_room
 
 
 def resting(seed: int) -> Any:

@@ -6,6 +6,7 @@ answer complete ── validate ──┬── all valid, nothing out of date �
 
 All else is repeated in these runs; see `scheduler.again`. A field that fails is *repaired*: the new value replaces the
 old one. A field that is only unsure is *retried*, once nothing fails: the value with the higher probability stays.
+A run that there is no room for is given up: the answer before it is repeated, and has no attempts left.
 
 Stacked documents share the runs and nothing else: each is reviewed as if it were alone.
 """
@@ -15,13 +16,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from pastalang.plan.branches import Choose, Hole, Instance, Placement, Repeat
 from pastalang.runtime.answer import Layout, documents_of, layout_of
-from pastalang.runtime.errors import Problem
+from pastalang.runtime.errors import Problem, RunError
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.validation import Objection, Policy, judge
 from pastalang.runtime.scheduler.state import Again, BranchState, Lead, RequestState
@@ -81,6 +82,11 @@ class Review:
         """Repairs and retries. A branch that is decoded again only because it joined one does not count."""
         return sum(one.attempts for one in self._answers)
 
+    @property
+    def given_up(self) -> int:
+        """The repairs and retries that there was no room for."""
+        return sum(one.given_up for one in self._answers)
+
     def review(self, request: RequestState) -> Again | None:
         """How the next run repeats this one; None if nothing is decoded again."""
         documents, _ = documents_of(request)
@@ -92,6 +98,19 @@ class Review:
         rounds = [one.review(document, again) for one, document in zip(self._answers, documents, strict=True)]
         return again if any(rounds) else None
 
+    def give_up(self, request: RequestState, why: RunError, documents: Collection[tuple[int, ...]]) -> Again:
+        """How the last run is run once more, without what some documents decoded again; without that of all of them if
+        none is named, or if these repeated everything."""
+        last = request.again
+        assert last is not None
+        again = Again(last.number, dict(last.before), dict(last.leads), set(last.settled), dict(last.known))
+        for one, document in zip(self._answers, documents_of(request)[0], strict=True):
+            assert isinstance(document, BranchState)
+            if not documents or document.document in documents:
+                one.give_up(document, again, str(why))
+        is_same = documents and (again.leads, again.settled) == (last.leads, last.settled)
+        return self.give_up(request, why, ()) if is_same else again
+
 
 @dataclass(slots=True)
 class AnswerReview:
@@ -102,7 +121,12 @@ class AnswerReview:
     model: Any = None
     problems: tuple[Problem, ...] = ()
     attempts: int = 0
+    given_up: int = 0
     layout: Layout | None = None
+    _no_room: str = ""  # why nothing is decoded again any more
+    _whole: Mapping[Instance, BranchState] = field(default_factory=dict)  # the last answer with nothing out of date
+    _whole_run: int = 1
+    _since: set[Key] = field(default_factory=set)  # what was decoded again since then
     _is_over: bool = False
     _most: int = 0  # how often a field may be decoded again for the objections of this round
     _tried: Counter[Key] = field(default_factory=Counter)
@@ -118,13 +142,17 @@ class AnswerReview:
     def _goes_on(self, document: Author, again: Again) -> bool:
         assert isinstance(document, BranchState)
         live = {one.instance: one for one in document.request.live.beside(document)}
-        self._count([one.repeats.lead.key for one in live.values() if one.repeats.lead is not None])
+        decoded = [one.repeats.lead.key for one in live.values() if one.repeats.lead is not None]
+        self._count(decoded)
+        self._since.update(decoded)
         layout = layout_of(document)
         failures = self._validate(layout)
         undone = self._undone(layout, failures, live)
         if undone:
             self._take_back(undone, live, again)
             return True
+        if not any(one.repeats.is_stale for one in live.values()):
+            self._whole, self._whole_run, self._since = live, again.number - 1, set()
         failures = [one for one in failures if not any(target.branch.repeats.is_stale for target in one.targets)]
         if not self.policy.keep_invalid and not all(map(self._is_repairable, failures)):
             self._give_up(layout, failures)
@@ -165,7 +193,7 @@ class AnswerReview:
         wrong: dict[Key, Attempt] = {}
         for failure in failures:
             for target in failure.targets:
-                if self._tried[target.key] < self._most:
+                if self._may_try(target, self._most):
                     reason = failure.objection.reason
                     wrong.setdefault(target.key, Attempt(target, repair_text(text, target.place, reason), reason))
         unsure = [] if wrong else self._to_retry(layout)
@@ -182,7 +210,7 @@ class AnswerReview:
             target
             for target in field_targets(layout)
             if _confidence(target) < threshold
-            and self._tried[target.key] < self.policy.retries
+            and self._may_try(target, self.policy.retries)
             and not target.branch.repeats.is_stale
         ]
 
@@ -219,25 +247,50 @@ class AnswerReview:
                 again.known[instance] = live[instance].repeats.kept if instance in live else 0
 
     def _is_repairable(self, failure: Failure) -> bool:
-        return any(self._tried[target.key] < self._most for target in failure.targets)
+        return any(self._may_try(target, self._most) for target in failure.targets)
+
+    def _may_try(self, target: Target, most: int) -> bool:
+        return not self._no_room and self._tried[target.key] < most
 
     def _give_up(self, layout: Layout, failures: list[Failure]) -> None:
         """Ends the review: the remaining failures become problems of the result."""
         for failure in failures:
             for target in failure.targets:
                 if target.field is not None:
-                    target.field.problem = failure.objection.reason
+                    target.field.problem = self._reason(failure)
         self.problems = tuple(self._problem(layout, failure) for failure in failures)
 
     def _problem(self, layout: Layout, failure: Failure) -> Problem:
         node = places_of(layout.answer.text).at(failure.objection.path)
         return Problem(
             path_text(failure.objection.path),
-            failure.objection.reason,
+            self._reason(failure),
             layout.answer.text[node.place.start : node.place.end],
             1 + max((self._tried[target.key] for target in failure.targets), default=0),
             self.document,
         )
+
+    def _reason(self, failure: Failure) -> str:
+        reason = failure.objection.reason
+        if not self._no_room or all(self._tried[target.key] >= self._most for target in failure.targets):
+            return reason
+        return f"{reason}; there was no room for another attempt: {self._no_room}"
+
+    # ── no room ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def give_up(self, document: BranchState, again: Again, why: str) -> None:
+        """`again` repeats the answer before the last run, or before all that this one was to bring up to date."""
+        own = {instance for instance, old in again.before.items() if old.document == document.document}
+        leads = {lead.key for instance in own for lead in again.leads.pop(instance, ())}
+        run = again.number - 1
+        if document.document in again.settled:
+            again.settled.remove(document.document)
+            again.before = {one: old for one, old in again.before.items() if one not in own} | dict(self._whole)
+            leads, run = self._since, self._whole_run
+        if leads:
+            document.request.events.give_up(run, document.document)
+            self._no_room = why
+            self.given_up += len(leads)
 
 
 def _independent(attempts: list[Attempt], live: Iterable[BranchState]) -> list[Attempt]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
+from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError, TooLong
 from pastalang.runtime.models.carried import EVERYTHING, Carried
 from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
 from pastalang.runtime.scheduler.admission import Admission, check_length, too_small
@@ -23,7 +23,7 @@ from pastalang.runtime.scheduler.memory import Memory, release_all, release_dead
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
 from pastalang.runtime.scheduler.probes import end_probe
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
-from pastalang.runtime.scheduler.state import BranchState, OwnerMemory, Pace, RequestState, Source
+from pastalang.runtime.scheduler.state import Again, BranchState, OwnerMemory, Pace, RequestState, Source
 from pastalang.runtime.scheduler.step_budget import Limits, StepBudget
 from pastalang.runtime.scheduler.step_builder import Step, StepBuilder, commit_step, open_late_rows, opened_rows
 from pastalang.runtime.scheduler.visibility import prefetch_joined
@@ -190,7 +190,7 @@ class Scheduler:
             request = pending.branch.request
             if pending.branch in request.pending.probes:
                 end_probe(pending.branch, self.memory)
-            elif not request.is_over:
+            elif pending.branch.memory.is_held:  # not of a run that is over
                 touched[request] = None
                 with self.failing(request):
                     if not isinstance(outcome, Sample):
@@ -234,6 +234,10 @@ class Scheduler:
     def _check_lengths(self, request: RequestState) -> None:
         for branch in request.memory.to_feed:
             check_length(branch, self._max_position)
+
+    def _too_long(self, request: RequestState) -> set[tuple[int, ...]]:
+        """The documents in which something would be fed behind the last position."""
+        return {one.document for one in request.memory.to_feed if one.sequence.position - 1 > self._max_position}
 
     def _row_of(self, source: Source) -> int:
         draft = source.branch.memory.draft
@@ -280,6 +284,7 @@ class Scheduler:
 
     def _prepare(self, request: RequestState) -> None:
         request.schedule.is_prepared = True
+        request.schedule.began = request.schedule.pace
         leading = leading_tokens(request)
         prefix = self.prefix.start(leading[:-1], self.memory, request.options.keeper)
         request.counts.reused_tokens = prefix.reused
@@ -355,8 +360,14 @@ class Scheduler:
             self._preempt(newest)
             while self.prefix.evict(self.memory):
                 pass
-        elif schedule.pace.next is None:
+        elif newest.again is not None and (schedule.is_last_try or schedule.pace.next is None):
             self._fail(newest, too_small(newest, self.memory))
+        elif schedule.pace.next is None:
+            if schedule.answered is None or schedule.is_last_try:
+                self._fail(newest, too_small(newest, self.memory))
+            else:
+                schedule.pace, schedule.is_last_try = schedule.answered, True
+                self._preempt(newest)
         else:
             schedule.pace = schedule.pace.next
             if schedule.pace is not Pace.RELAXED:
@@ -402,15 +413,19 @@ class Scheduler:
             with self.failing(request):
                 if runs > _MOST_REVIEWS:
                     raise RunError("internal error: the repairs never come to an end", plan=request.plan)
+                request.schedule.answered = request.schedule.began
                 again = request.review()
                 if again is not None:
-                    kept = request.prompt_kept(len(leading_tokens(request)) - 1)
-                    release_all(request, self.memory, kept)
-                    request.begin_again(again, kept)
-                    self._start_run(request)
+                    self._begin_again(request, again)
                     goes_on = True
         if not request.is_over and not request.is_waiting:
             self._leave(request)
+
+    def _begin_again(self, request: RequestState, again: Again) -> None:
+        kept = request.prompt_kept(len(leading_tokens(request)) - 1)
+        release_all(request, self.memory, kept)
+        request.begin_again(again, kept)
+        self._start_run(request)
 
     def _start_run(self, request: RequestState) -> None:
         advance(request.root)
@@ -418,6 +433,12 @@ class Scheduler:
         self._check_lengths(request)
 
     def _fail(self, request: RequestState, error: RunError) -> None:
+        """The request is over, unless it has an answer already, and no room for what is decoded again."""
+        if isinstance(error, OutOfMemory | TooLong) and (again := request.give_up(error, self._too_long(request))):
+            with self.failing(request):
+                self._begin_again(request, again)
+            self._finish(request)
+            return
         request.error = error
         kept = [seen.branch for seen in request.root.view] if request.branches else []
         self._leave(request)

@@ -22,7 +22,7 @@ demand   how many of them are needed; other tokens are never fed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
@@ -426,9 +426,15 @@ class Again:
 
 
 class Reviewer(Protocol):
-    """Judges a complete answer. Gives how it is decoded again, or None if it stays."""
+    """Judges a complete answer. Gives how it is decoded again, or None if it stays.
+
+    `give_up`: there is no room for what some documents, or all of them, decode again. Gives how the run is repeated
+    without it.
+    """
 
     def review(self, request: RequestState) -> Again | None: ...
+
+    def give_up(self, request: RequestState, why: RunError, documents: Collection[tuple[int, ...]]) -> Again: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,6 +462,7 @@ class RunCounts:
     drafted: int = 0  # drafts that were fed
     was_held_back: bool = False  # cells or pauses delayed something: the forecast of passes does not hold
     decoded: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)  # how often, by field and items
+    decoded_before: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)  # the present run
     first_answer: FirstAnswerStats | None = None
 
 
@@ -474,6 +481,9 @@ class Scheduling:
     """How a request has come along in the scheduler, from the time it was submitted."""
 
     pace: Pace = Pace.RESERVED
+    began: Pace = Pace.RESERVED  # how it began the last time
+    answered: Pace | None = None  # how it began when it last came to an answer
+    is_last_try: bool = False  # nothing less is left to try, and what is decoded again has had its tries
     preemptions: int = 0
     is_prepared: bool = False
     had_company: bool = False  # another request was active at the same time
@@ -600,7 +610,19 @@ class RequestState:
     def review(self) -> Again | None:
         """Let the reviewer judge the complete answer. Gives how it is decoded again, or None."""
         self.counts.first_answer = self.counts.first_answer or self.stats
-        return None if self.reviewer is None else self.reviewer.review(self)
+        if self.reviewer is None:
+            return None
+        self.events.complete(1 if self.again is None else self.again.number)
+        return self.reviewer.review(self)
+
+    def give_up(self, why: RunError, documents: Collection[tuple[int, ...]]) -> Again | None:
+        """How the present run is repeated without what it decodes again, which there is no room for; None if it decodes
+        nothing again. What is given up counts for its cost alone."""
+        again = self.again
+        if self.reviewer is None or again is None or not (again.leads or again.settled):
+            return None
+        self.counts.decoded = self.counts.decoded_before
+        return self.reviewer.give_up(self, why, documents)
 
     @property
     def stats(self) -> FirstAnswerStats:
@@ -646,6 +668,7 @@ class RequestState:
     def begin_again(self, again: Again, prefix: Prefix) -> BranchState:
         """Run the plan once more, on the prompt that is kept. All other memory has been given back."""
         self.live, self.pending = LiveBranches(again), PendingBranches()
+        self.counts.decoded_before = self.counts.decoded.copy()
         root = self.begin(prefix)
         root.memory.is_admitted = True
         return root

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
-from pastalang import Engine, Invalid, Mode, Sampling
+from pastalang import Done, Engine, Invalid, Mode, Sampling
+from tests.properties.test_events import told_in_the_end
 from tests.runtime.repair.test_review import GROUP, LINES, WARM, engine, fakes, program, refusing
 
 
@@ -63,6 +64,19 @@ def test_a_penalty_holds_all_that_a_branch_has_written_against_a_value_that_is_w
         ]
 
     assert texts() == texts(prefix_cells=0)
+
+
+@pytest.mark.parametrize(("cells", "last"), [(47, 1 << 14), (1 << 14, 55)], ids=["cells", "positions"])
+@pytest.mark.parametrize("repair", [0, 3])
+def test_an_answer_stays_that_there_is_no_room_to_decode_again(cells: int, last: int, repair: int) -> None:
+    asked, runner = program('  a: string(max=6)\n  b: "tv" | "phone" after a'), engine(cells=cells, prefix_cells=0)
+    runner.scheduler._max_position = last
+    first = runner.run(asked, {}, sampling=WARM)
+    options = {"model": refusing("a", b=1), "repair": repair, "keep_invalid": True} if repair else {"retry_below": 0.99}
+    *events, done = runner.stream(asked, {}, sampling=WARM, **options)  # type: ignore[arg-type]
+    assert isinstance(done, Done) and (done.result.text, done.result.usage.attempts) == (first.text, 0)
+    assert [(one.attempts, "no room" in one.reason) for one in done.result.problems] == [(1, True)] * bool(repair)
+    assert told_in_the_end(events) == {(one.path, one.items): one.text for one in first.fields}
 
 
 @pytest.mark.parametrize("mode", Mode)
