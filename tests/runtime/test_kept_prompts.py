@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 import pastalang
-from pastalang import Engine, Result
+from pastalang import Engine, Result, TooLong
 from pastalang.runtime.scheduler.prefix_cache import SHORTEST
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
@@ -102,20 +102,20 @@ def test_the_limit_is_used_up_and_never_exceeded() -> None:
         reused(engine, "x")
         assert engine.scheduler.prefix.size <= engine.scheduler.prefix.limit
     too_small = engine_of(prompt() - 1)
-    assert [reused(too_small, "a") for _ in range(2)] == [0, 0]
+    assert [reused(too_small, letter) for letter in "aab"] == [0, prompt() - 1, shared()], "what fits is kept"
+    for_one = engine_of(prompt() + 2 * own() - 1)
+    assert [reused(for_one, letter) for letter in "-aba"] == [0, *[shared()] * 3]
 
 
-def test_a_cell_less_than_two_titles_need_keeps_one() -> None:
-    engine = engine_of(prompt() + 2 * own() - 1)
-    for letter in "-ab":
-        reused(engine, letter)
-    assert reused(engine, "a") == shared()
-
-
-def test_what_other_prompts_go_on_from_is_not_evicted_before_them() -> None:
+def test_what_other_prompts_go_on_from_is_evicted_neither_before_them_nor_for_what_is_refused_or_given_up() -> None:
     engine = room_for(1)
+    engine.scheduler._max_position = 300
     for letter in "abcdef":
         assert reused(engine, letter) == shared()
+    assert isinstance(engine.batch(PROGRAM, [{"title": "z" * 300}])[0], TooLong) and reused(engine, "f") == prompt()
+    next(stream := engine.stream(PROGRAM, {"title": "f" * LENGTH}))
+    stream.close()  # type: ignore[attr-defined]
+    assert reused(engine, "f") == prompt()
     assert reused(engine, "-") == prompt()
 
 
@@ -148,9 +148,9 @@ def test_a_stretch_of_eight_tokens_is_kept_and_a_shorter_one_is_not(length: int,
 
 
 def test_evicting_makes_no_place_by_dropping_what_the_new_prompt_goes_on_from() -> None:
-    """There is room for the shared part alone, whose only prompt is the one that the new one shares it with."""
+    """The shared part is in the only prompt that could go, and all of the new one does not fit next to it."""
     engine = engine_of(prompt() + own() - 1)
-    assert [reused(engine, letter) for letter in "aabb"] == [0, prompt(), shared(), shared()]
+    assert [reused(engine, letter) for letter in "aabb"] == [0, prompt(), shared(), prompt() - 1]
     assert reused(engine, "a") == prompt()
 
 

@@ -53,7 +53,8 @@ class _Node:
     keeper: str
     parent: _Node | None
     at: int  # how many tokens of the parent it follows
-    used: int = 0  # when it was last used
+    used: int  # when it was last used
+    alone: int | None  # the request that added it, until another one goes on from it
     children: dict[tuple[int, int], _Node] = field(default_factory=dict)  # (tokens of this one, first token)
 
 
@@ -86,44 +87,69 @@ class PrefixCache:
         """The cells that kept stretches have yet to take."""
         return sum(len(node.branch.sequence.tokens) - node.branch.memory.fed for node in self._nodes)
 
-    def start(self, tokens: Sequence[int], memory: Memory, keeper: str = "") -> Prefix:
-        """The part of `tokens` that is kept for a keeper. The rest is kept from now on if it is long enough and fits.
+    def start(self, tokens: Sequence[int], *, request: int, keeper: str = "") -> Prefix:
+        """The part of `tokens` that is kept for a keeper. The rest is kept from now on, as far as place can be made for
+        it: `make_place` has to follow once the request sees it.
 
         What one keeper has kept says nothing to another, not even by the time that a prompt takes.
         """
         if not self.limit:
             return NOTHING
         self._clock += 1
-        path = self._find(tokens, keeper)
+        path = self._find(tokens, keeper, request)
         known = sum(length for _, length in path)
-        rest = tokens[known:]
-        if len(rest) >= SHORTEST and self._make_place(len(rest), memory, keep=path):
-            path.append((self._add(path, rest, keeper), len(rest)))
+        rest = tokens[known : known + self._room_behind(path)]
+        if len(rest) >= SHORTEST:
+            path.append((self._add(path, rest, keeper, request), len(rest)))
         return _prefix_of(path)
+
+    def make_place(self, memory: Memory) -> None:
+        """Drop what is over the limits, the least recently used first."""
+        while self.size > self.limit or (self._most is not None and len(self._nodes) > self._most):
+            if not self.evict(memory):
+                return
 
     def evict(self, memory: Memory) -> bool:
         """Drop the least recently used stretch that no request sees. Says whether there was one."""
-        return self._evict(memory, keep=())
+        idle = [node for node in self._nodes if not node.children and not node.branch.memory.viewers]
+        if not idle:
+            return False
+        self._drop(min(idle, key=lambda node: node.used), memory)
+        return True
 
-    def forget(self, branches: Sequence[BranchState], memory: Memory) -> None:
-        """Drop stretches that only a failed request saw: their contents may be why it failed."""
-        for node in [node for node in self._nodes if node.branch in branches]:
-            if not node.children and not node.branch.memory.viewers:
+    def forget(self, request: int, memory: Memory, *, is_cancelled: bool) -> None:
+        """Drop the stretches that only a failed request saw: their contents may be why, or are not fed yet."""
+        for node in [node for node in self._nodes if node.alone == request]:
+            is_whole = node.branch.memory.fed == len(node.branch.sequence.tokens)
+            if not node.children and not node.branch.memory.viewers and not (is_cancelled and is_whole):
                 self._drop(node, memory)
 
-    def _find(self, tokens: Sequence[int], keeper: str) -> list[tuple[_Node, int]]:
+    def _room_behind(self, path: Sequence[tuple[_Node, int]]) -> int:
+        """How many cells a stretch may take that goes on from here, once all is dropped that may be."""
+        pinned = dict.fromkeys(node for node, _ in path)
+        for node in self._nodes:
+            one: _Node | None = node if node.branch.memory.viewers else None
+            while one is not None:
+                pinned[one] = None
+                one = one.parent
+        if self._most is not None and len(pinned) >= self._most:
+            return 0
+        return max(self.limit - sum(len(node.branch.sequence.tokens) for node in pinned), 0)
+
+    def _find(self, tokens: Sequence[int], keeper: str, request: int) -> list[tuple[_Node, int]]:
         path: list[tuple[_Node, int]] = []
         at = 0
         node = self._top.get((keeper, tokens[0])) if tokens else None
         while node is not None:
             node.used = self._clock
+            node.alone = request if node.alone == request else None
             length = _common(node.branch.sequence.tokens, tokens, at)
             path.append((node, length))
             at += length
             node = node.children.get((length, tokens[at])) if at < len(tokens) else None
         return path
 
-    def _add(self, path: list[tuple[_Node, int]], tokens: Sequence[int], keeper: str) -> _Node:
+    def _add(self, path: list[tuple[_Node, int]], tokens: Sequence[int], keeper: str, request: int) -> _Node:
         before = _prefix_of(path)
         branch = BranchState(
             spec=_STRETCH, items=(), number=-1, names={}, draw_items=(), cursor=_NOWHERE, stage=Stage.ENDED,
@@ -133,29 +159,13 @@ class PrefixCache:
         branch.append(list(tokens))
         branch.wait_for_row()
         parent, at = path[-1] if path else (None, 0)
-        node = _Node(branch, keeper, parent, at, used=self._clock)
+        node = _Node(branch, keeper, parent, at, self._clock, request)
         if parent is None:
             self._top[keeper, tokens[0]] = node
         else:
             parent.children[at, tokens[0]] = node
         self._nodes[node] = None
         return node
-
-    def _make_place(self, wanted: int, memory: Memory, *, keep: Sequence[tuple[_Node, int]]) -> bool:
-        kept = [node for node, _ in keep]
-        while self.size + wanted > self.limit or len(self._nodes) == self._most:
-            if not self._evict(memory, keep=kept):
-                return False
-        return True
-
-    def _evict(self, memory: Memory, *, keep: Sequence[_Node]) -> bool:
-        idle = [
-            node for node in self._nodes if not node.children and not node.branch.memory.viewers and node not in keep
-        ]  # fmt: skip
-        if not idle:
-            return False
-        self._drop(min(idle, key=lambda node: node.used), memory)
-        return True
 
     def _drop(self, node: _Node, memory: Memory) -> None:
         branch = node.branch

@@ -286,11 +286,13 @@ class Scheduler:
         request.schedule.is_prepared = True
         request.schedule.began = request.schedule.pace
         leading = leading_tokens(request)
-        prefix = self.prefix.start(leading[:-1], self.memory, request.options.keeper)
+        options = request.options
+        prefix = self.prefix.start(leading[:-1], request=options.number, keeper=options.keeper)
         request.counts.reused_tokens = prefix.reused
         request.counts.kept_tokens = request.memory.cells_now = prefix.length
         request.begin(prefix)
         self._start_run(request)
+        self.prefix.make_place(self.memory)
         if not request.is_waiting:
             self._active.append(request)
             self._waiting.remove(request)
@@ -440,9 +442,8 @@ class Scheduler:
             self._finish(request)
             return
         request.error = error
-        kept = [seen.branch for seen in request.root.view] if request.branches else []
         self._leave(request)
-        self.prefix.forget(kept, self.memory)
+        self.prefix.forget(request.options.number, self.memory, is_cancelled=isinstance(error, Cancelled))
 
     def _leave(self, request: RequestState) -> None:
         request.schedule.ended_at = time.perf_counter()
