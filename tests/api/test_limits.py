@@ -43,8 +43,7 @@ def test_a_document_in_windows_names_each_field_that_was_cut_once() -> None:
     class Note(BaseModel):
         words: Annotated[list[str], pastalang.Tokens(6)]
 
-    text = "One two three. " * 12
-    found = uniform(on_truncated="keep").extract(Note, text, window=64, overlap=0, details=True)
+    found = uniform(on_truncated="keep").extract(Note, "One two three. " * 12, window=64, overlap=0, details=True)
     assert len(found.windows) > 1 and found.problem == f"cut at its limit: words (6 tokens) {len(found.windows)} times"
 
 

@@ -113,8 +113,7 @@ def test_requests_and_rows_are_reported_to_hooks_and_to_opentelemetry(
 
 def test_requests_are_written_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "pastalang")
-    engine = hashing()
-    found = engine.extract(Note, "Bea has called.", details=True, on_truncated="keep")
+    found = hashing().extract(Note, "Bea has called.", details=True, on_truncated="keep")
     [line, read, wrote] = [one for one in caplog.records if one.name == "pastalang"]
     assert line.levelno == logging.INFO and "1 field" in line.message and " s" in line.message
     assert "Bea has called." in read.message and found.result.text in wrote.message

@@ -43,8 +43,7 @@ def test_a_quotation_from_a_list_of_texts_names_its_element() -> None:
     program = json_program(
         "  q: verbatim(pages, max=20)", inputs="pages: [text]", says="{for page in pages}{page} {end}"
     )
-    pages = ["roasted in Oslo", "made in Rome"]
-    result = writing({'"q": ': '"made in"'}).run(program, pages=pages)
+    result = writing({'"q": ': '"made in"'}).run(program, pages=["roasted in Oslo", "made in Rome"])
     span = result.field("q").source
     assert span is not None and (span.item, span.path, span.name) == (1, "pages[1]", "pages")
     assert result.sources["pages[1]"][span.start : span.end] == "made in"

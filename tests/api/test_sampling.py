@@ -130,8 +130,7 @@ def _spelled(**chances: float) -> pastalang.Engine:
 
 def test_a_choice_is_the_likeliest_option_and_not_the_one_of_the_likeliest_token() -> None:
     """No spelling of `true` is as likely as `false`; all of them together are."""
-    engine = _spelled(false=0.4, true=0.3, tr=0.2, t=0.1)
-    result = engine.run(json_program("  a: boolean"))
+    result = _spelled(false=0.4, true=0.3, tr=0.2, t=0.1).run(json_program("  a: boolean"))
     assert result.value == {"a": True} and result.field("a").confidence == pytest.approx(0.6)
 
 

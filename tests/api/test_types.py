@@ -101,8 +101,7 @@ def test_the_model_chooses_among_objects() -> None:
     program = json_program(
         '  call: { do: "sum", of: [integer(0..9)](max=2) } | { do: "say", text: string(max=8) } | null'
     )
-    engine = writing({'"call": ': '{"do": "say"', '"text": ': '"hi"'})
-    result = engine.run(program)
+    result = writing({'"call": ': '{"do": "say"', '"text": ': '"hi"'}).run(program)
     assert result.value == {"call": {"do": "say", "text": "hi"}}
     assert result.field("call.text").value == "hi"
     assert writing({'"call": ': "null"}).run(program).value == {"call": None}

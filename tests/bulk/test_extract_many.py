@@ -95,8 +95,7 @@ def test_extractions_become_a_table_of_pandas(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_several_columns_are_one_text_and_a_record_is_read_by_name() -> None:
-    runner = engine()
-    [found] = pastalang.extract_many(Quote, [Mail(3, "Fees", "Two.")], text=["subject", "body"], model=runner)
+    [found] = pastalang.extract_many(Quote, [Mail(3, "Fees", "Two.")], text=["subject", "body"], model=engine())
     assert found.id == 3 and found.sources == {"text": "subject: Fees\nbody: Two."}
     source = found.field("words").source
     assert source is not None and found.value is not None

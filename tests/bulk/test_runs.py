@@ -290,8 +290,7 @@ def test_a_run_is_resumed_as_it_was_started_or_not_at_all(tmp_path: Path) -> Non
     assert "has 5 rows: go on with --resume, or begin again with --overwrite" in refused(source, out, resume=False)
     documents(tmp_path, 10)
     assert "documents in docs.jsonl: 252 bytes then, 280 bytes now" in refused(source, out)
-    text = documents(tmp_path, 9).read_text()
-    source.write_text(text.replace("note 1", "NOTE 1"))
+    source.write_text(documents(tmp_path, 9).read_text().replace("note 1", "NOTE 1"))
     assert "the documents have changed: 1 to 2 are not those that the run" in refused(source, out)
     assert run(source, out, overwrite=True, resume=False).resumed == 0
 

@@ -48,8 +48,7 @@ def worker(type: Any, **options: Any) -> Worker:
 
 def test_every_row_has_its_place_whatever_it_holds() -> None:
     run = worker(Bill)
-    texts = ["a", None, "", "b", " "]
-    table = run(pa.table({"id": ["1", "2", "2", None, "5"], "text": texts, "other": [[1]] * 5}))
+    table = run(pa.table({"id": ["1", "2", "2", None, "5"], "text": ["a", None, "", "b", " "], "other": [[1]] * 5}))
     assert table.schema == run.schema and table["id"].to_pylist() == ["1", "2", "2", None, "5"]
     assert table["_status"].to_pylist() == ["ok", "error", "error", "ok", "error"]
     assert [value is None for value in table["value"].to_pylist()] == [False, True, True, False, True]

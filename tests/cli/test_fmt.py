@@ -89,8 +89,7 @@ def test_a_program_with_errors_is_explained_and_left_alone(ugly: Path) -> None:
 
 
 def test_one_broken_program_does_not_keep_the_others_from_being_formatted(ugly: Path) -> None:
-    broken = ugly.with_name("b.pasta")
-    broken.write_text(BROKEN, encoding="utf-8")
+    ugly.with_name("b.pasta").write_text(BROKEN, encoding="utf-8")
     assert run(str(ugly.parent))[0] == 1
     assert ugly.read_text(encoding="utf-8") == PRETTY
 

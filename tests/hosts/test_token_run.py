@@ -178,8 +178,7 @@ def test_what_a_server_writes_behind_the_end_of_a_turn_is_not_compared() -> None
             more = {"tokens": [*found["tokens"], self.end, ord("x")], "content": found["content"] + "x"}
             return {**found, **more} if found.get("tokens") else found
 
-    host = Goes("llama.cpp", score=hashed(1), words=WORDS)
-    found = host.connect().run(PRODUCT, title="x", on_truncated="keep")
+    found = Goes("llama.cpp", score=hashed(1), words=WORDS).connect().run(PRODUCT, title="x", on_truncated="keep")
     assert found.text == here(hashed(1)).run(PRODUCT, title="x", on_truncated="keep").text
 
 

@@ -102,8 +102,7 @@ def test_what_fits_is_let_through_with_its_forecast() -> None:
 def test_a_list_in_a_branch_counts_in_every_round_of_the_lists_around_it() -> None:
     inner = fork("three", 3, 3, text("* "), hole("x", t.String(5)), text("\n"))
     two = fork("two", 2, 2, text("+ "), async_("aside", text("so "), inner), text("."), sync("aside"), text("then\n"))
-    one = fork("one", 2, 2, text("- "), two, text("\n"))
-    found = forecast(plan_of(text_body(one, hole("last", t.String(3)))))
+    found = forecast(plan_of(text_body(fork("one", 2, 2, text("- "), two, text("\n")), hole("last", t.String(3)))))
     assert found.passes.high == found.longest.passes == 2 * 2 * 3 * 5 + 3
 
 

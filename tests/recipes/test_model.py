@@ -40,6 +40,5 @@ def test_spans_are_repeated_before_any_training_also_across_a_gap() -> None:
 def test_a_token_with_a_space_begins_like_the_one_without() -> None:
     model = fresh_model(300, end=0, seed=0, hidden=64, layers=2, heads=2, twins={7: 5, 8: 6})
     weights = model.get_input_embeddings().weight
-    apart = (weights[7] - weights[5]).nonzero()
-    assert apart.tolist() == [[1]]
+    assert (weights[7] - weights[5]).nonzero().tolist() == [[1]]
     assert torch.equal(weights[7, 1], weights[8, 1])

@@ -62,8 +62,7 @@ def test_a_token_that_crosses_the_seam_keeps_the_text_before_it() -> None:
 def test_a_number_ends_where_the_text_that_follows_begins() -> None:
     state = start(t.Integer(), follow=",\n")
     _write(state, "12")
-    accepted = state.advance(_id(",\n"))
-    assert state.text == "12" and not accepted.kept and not state.truncated
+    assert state.text == "12" and not state.advance(_id(",\n")).kept and not state.truncated
 
 
 def test_only_the_end_of_the_turn_ends_an_open_value_at_the_end_of_the_answer() -> None:

@@ -148,8 +148,7 @@ def test_a_request_whose_numbers_overflow_harms_nobody_else(bad: float) -> None:
 def test_only_the_wanted_logits_are_returned_in_their_order() -> None:
     model = TransformersModel(toy_model(), cells=CELLS)
     whole = model.forward(PROMPT)
-    some = model.forward(replace(PROMPT, wanted=(4, 1)))
-    torch.testing.assert_close(some, whole[[4, 1]])
+    torch.testing.assert_close(model.forward(replace(PROMPT, wanted=(4, 1))), whole[[4, 1]])
     assert model.forward(replace(PROMPT, wanted=())).shape == (0, model.vocabulary)
 
 
