@@ -100,7 +100,7 @@ def serve_command(settings: ServeSettings) -> None:
         own = known.own if known is not None and settings.adapter is None else None
         serve.run(
             engine, served, listener, announce=lambda address: _announce(served.name, address, own),
-            leave=lambda running: _leave(running, settings.drain),
+            finishing=lambda running: _finishing(running, settings.drain),
         )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def _announce(name: str, address: str, own: str | None) -> None:
         echo_error(f"with its adapter {own}, which finds values in documents; for chats, serve it with --adapter none")
 
 
-def _leave(running: int, drain: float) -> None:
+def _finishing(running: int, drain: float) -> None:
     echo_error(f"finishing {counted(running, 'request')}, at most {drain:g} s; Ctrl-C once more stops at once")
 
 

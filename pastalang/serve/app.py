@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from types import FrameType
 from typing import Any, Final
 
 import h11
@@ -170,12 +169,12 @@ def listener(host: str, port: int) -> socket.socket:
 
 def run(
     engine: Engine, settings: Settings, at: socket.socket, *, announce: Callable[[str], None],
-    leave: Callable[[int], None],
+    finishing: Callable[[int], None],
 ) -> None:  # fmt: skip
     """Serve until SIGTERM or SIGINT; then finish what was accepted, or give it up after `settings.drain` seconds.
 
-    `announce` is called with the address once clients can connect, and `leave` with the number of requests that are
-    still to be finished when a signal comes.
+    `announce` is called with the address once clients can connect, and `finishing` with how many requests still run
+    after a signal, if any do.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
@@ -185,13 +184,13 @@ def run(
     log.propagate = False
     host, port = at.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    _Server(config_of(engine, settings), lambda: announce(address), leave).run(sockets=[at])
+    _Server(config_of(engine, settings), lambda: announce(address), finishing).run(sockets=[at])
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], leave: Callable[[int], None]) -> None:
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], finishing: Callable[[int], None]) -> None:
         super().__init__(config)
-        self._announce, self._leave = announce, leave
+        self._announce, self._finishing = announce, finishing
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -200,10 +199,16 @@ class _Server(uvicorn.Server):
         if self.started:
             self._announce()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if not self.should_exit and self.server_state.tasks:
-            self._leave(len(self.server_state.tasks))
-        super().handle_exit(sig, frame)
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.server_state.tasks and not self.force_exit:
+            self._finishing(len(self.server_state.tasks))
+        await super().shutdown(sockets)
+        if self.force_exit:  # a second signal: what runs is given up, and the engine left in order
+            running = [*self.server_state.tasks]
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            await self.lifespan.shutdown()
 
 
 def config_of(engine: Engine, settings: Settings) -> uvicorn.Config:

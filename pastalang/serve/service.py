@@ -262,6 +262,9 @@ class Guard:
             await self._app(scope, receive, watched)
         except RequestError as problem:
             await error_response(problem)(scope, receive, watched)
+        except asyncio.CancelledError:  # the server waits no longer; of a stream, only closing the connection says so
+            if not status:
+                await error_response(_as_error(Cancelled("the server is stopping")))(scope, receive, watched)
         except Exception:
             _LOG.exception("an endpoint failed")
             if status:

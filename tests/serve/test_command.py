@@ -6,9 +6,12 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 import httpx
 import pytest
@@ -79,22 +82,42 @@ def test_programs_with_mistakes_are_refused(served: Served, tmp_path: Path) -> N
     assert not served
 
 
-def test_the_address_is_said_once_clients_can_connect() -> None:
-    """And a process that is asked to end does so, with the status that service managers take for a clean end; the next
-    one gets its port."""
+BODY: dict[str, object] = {"model": "pasta-mini", "prompt": "x", "max_tokens": 800}
+FINISHING = "finishing 1 request, at most 30 s; Ctrl-C once more stops at once\n"
+
+
+@contextmanager
+def serving() -> Iterator[tuple[subprocess.Popen[str], IO[str], str]]:
     with subprocess.Popen([*pasta_serve("pasta-mini"), "--port", "0"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         said = server.stderr.readline()
         found = re.search(r"serving pasta-mini at (http://127\.0\.0\.1:\d+) ", said)
         assert found is not None, said
-        body = {"model": "pasta-mini", "prompt": "x", "max_tokens": 400, "stream": True}
-        with httpx.Client(base_url=found[1], timeout=60) as client:
-            assert client.get("/ready").status_code == 200
-            with client.stream("POST", "/v1/completions", json=body) as answer:
-                lines = answer.iter_lines()
-                assert next(lines).startswith("data: ")
-                server.send_signal(signal.SIGTERM)
-                assert "finishing 1 request, at most 30 s; Ctrl-C once more stops at once\n" in server.stderr
-                assert "[DONE]" in "".join(lines)
-            assert server.wait(timeout=60) == -signal.SIGTERM
-    listener("127.0.0.1", int(found[1].rpartition(":")[2])).close()
+        yield server, server.stderr, found[1]
+
+
+def test_the_address_is_said_once_clients_can_connect() -> None:
+    """And a process that is asked to end does so, with the status that service managers take for a clean end; the next
+    one gets its port."""
+    with serving() as (server, said, address), httpx.Client(base_url=address, timeout=60) as client:
+        assert client.get("/ready").status_code == 200
+        with client.stream("POST", "/v1/completions", json={**BODY, "stream": True}) as answer:
+            lines = answer.iter_lines()
+            assert next(lines).startswith("data: ")
+            server.send_signal(signal.SIGTERM)
+            assert FINISHING in said and "[DONE]" in "".join(lines)
+        assert server.wait(timeout=60) == -signal.SIGTERM
+    listener("127.0.0.1", int(address.rpartition(":")[2])).close()
+
+
+def test_a_second_ctrl_c_gives_up_what_runs_with_an_answer() -> None:
+    with serving() as (server, said, address), ThreadPoolExecutor() as pool:
+        waiting = pool.submit(httpx.post, f"{address}/v1/completions", json=BODY, timeout=60)
+        while "pastalang_in_flight 1.0" not in httpx.get(f"{address}/metrics").text:
+            assert not waiting.done()
+        server.send_signal(signal.SIGINT)
+        assert FINISHING in said
+        server.send_signal(signal.SIGINT)
+        answer, ended = waiting.result(), server.wait(timeout=60)
+        assert (answer.status_code, answer.json()["error"]["message"]) == (503, "the server is shutting down")
+        assert ended == 130 and not re.search("Traceback|Exception", said.read())
