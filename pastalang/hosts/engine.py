@@ -380,7 +380,7 @@ class _Window(Window["Future[Outcome] | asyncio.Future[Outcome]"]):
         super().__init__(in_flight, in_order=in_order)
         self._begin = begin
 
-    def begin(self, given: Given) -> Any:
+    def run_of(self, given: Given) -> Any:
         return self._begin(given)
 
     def go_on(self, running: Sequence[Any]) -> None:

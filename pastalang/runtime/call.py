@@ -142,8 +142,8 @@ def options_of(given: Mapping[str, Any]) -> Options:
         raise BadInputs("\n".join(problems))
     if options.sampling is None:
         return options
-    decimals = {name: getattr(options.sampling, name) for name in SAMPLING_BOUNDS}
-    floats: dict[str, Any] = {name: float(value) for name, value in decimals.items() if isinstance(value, Decimal)}
+    numbers = {name: getattr(options.sampling, name) for name in SAMPLING_BOUNDS}
+    floats: dict[str, Any] = {name: float(value) for name, value in numbers.items() if isinstance(value, Decimal)}
     return replace(options, sampling=replace(options.sampling, **floats))
 
 

@@ -63,7 +63,7 @@ class Window(ABC, Generic[R]):
         self._count = 0
 
     @abstractmethod
-    def begin(self, given: Given) -> R: ...
+    def run_of(self, given: Given) -> R: ...
 
     @abstractmethod
     def go_on(self, running: Sequence[R]) -> None:
@@ -139,7 +139,7 @@ class Window(ABC, Generic[R]):
             raise ended
 
     def add(self, given: Given) -> None:
-        self._begun[self._count] = self.begin(given)
+        self._begun[self._count] = self.run_of(given)
         self._count += 1
 
     async def aadd(self, given: Given) -> None:
@@ -192,7 +192,7 @@ class RequestWindow(Window[RequestRun]):
         super().__init__(in_flight, in_order=in_order)
         self._loop, self._make, self._read, self.check = loop, make, read, check
 
-    def begin(self, given: Given) -> RequestRun:
+    def run_of(self, given: Given) -> RequestRun:
         """A request that is not submitted yet. Inputs that are wrong have their error as outcome."""
         try:
             if isinstance(given, PastaError):

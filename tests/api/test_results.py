@@ -42,8 +42,7 @@ def test_one_value_after_another_takes_as_many_passes_as_tokens() -> None:
 
 
 def test_many_values_take_as_many_passes_as_the_longest_one() -> None:
-    program = json_program("\n".join(f"  f{number}: string(max=9)" for number in range(40)))
-    result = hashing().run(program, **WARMLY)
+    result = hashing().run(json_program("\n".join(f"  f{number}: string(max=9)" for number in range(40))), **WARMLY)
     assert result.usage.forward_passes <= 9 and len(result.value) == 40
 
 

@@ -26,8 +26,7 @@ EXTRACT = ("order.pasta", "titles.jsonl", "--on-truncated", "keep", "--any-mode"
 
 
 def changed(path: Path, **keys: Any) -> None:
-    content = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps({**content, **keys}), encoding="utf-8")
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **keys}), encoding="utf-8")
 
 
 @pytest.fixture

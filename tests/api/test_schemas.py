@@ -84,8 +84,7 @@ class Sized(TypedDict):
 def test_a_key_that_is_not_given_is_left_out(tmp_path: Any) -> None:
     """In the value, in the text, and for the validator; a field says how sure the model was."""
     program = pastalang.from_schema(json.dumps(SCHEMAS["left out"]))
-    answers = {'"b": ': "null", '"c": ': "null", '"d": ': "null", '"e": ': "null"}
-    engine = writing(answers)
+    engine = writing({'"b": ': "null", '"c": ': "null", '"d": ': "null", '"e": ': "null"})
     seen: list[Any] = []
 
     class Any_(BaseModel):

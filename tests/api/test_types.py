@@ -73,8 +73,7 @@ def test_random_answers_fit_a_type_of_every_kind(seed: int) -> None:
         "  lines: [{ what: string(max=4), count: integer(1..9), total: number(max_tokens=6) after count }](max=3)\n"
         "  pair: [boolean, date]\n  tags: ['x' | 'y'](max=2)\n  other: any(max=12)".replace("'", '"')
     )
-    result = hashing(seed).run(program, sampling=WARM, seed=seed, on_truncated="keep")
-    value = json.loads(result.text)
+    value = json.loads(hashing(seed).run(program, sampling=WARM, seed=seed, on_truncated="keep").text)
     pastalang.model_of(program).model_validate(value)
     assert list(value) == ["name", "size", "lines", "pair", "tags", "other"]
     assert len(value["lines"]) <= 3 and all(1 <= line["count"] <= 9 for line in value["lines"])

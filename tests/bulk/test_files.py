@@ -86,8 +86,7 @@ def test_every_bad_line_of_json_has_its_place(tmp_path: Path) -> None:
 def test_a_line_that_is_too_long_is_skipped_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MAX_BYTES", 1 << 20)
     long = '{"id": "long", "text": "' + "x" * (5 << 20) + '"}'
-    path = written(tmp_path / "docs.jsonl", f'"a"\n{long}\n"b"\n')
-    first, huge, last = open_documents(path, TEXT).documents
+    first, huge, last = open_documents(written(tmp_path / "docs.jsonl", f'"a"\n{long}\n"b"\n'), TEXT).documents
     assert isinstance(huge.error, TooLong) and huge.origin == "docs.jsonl:2" and not huge.record
     assert (first.record["text"], last.record["text"]) == ("a", "b")
 
@@ -186,8 +185,7 @@ def test_what_identifies_nothing_is_no_id(id: Any) -> None:
 
 def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:
     path = tmp_path / "docs.parquet"
-    table = {"id": [1, None, 3], "text": ["a", None, "c"], "large": [["x"]] * 3}
-    parquet.write_table(pa.table(table), path)
+    parquet.write_table(pa.table({"id": [1, None, 3], "text": ["a", None, "c"], "large": [["x"]] * 3}), path)
     assert read(path) == [(1, "a"), (None, None), (3, "c")]
     assert read(path, Columns(id="id"))[1] == (None, "docs.parquet:2: its id, `id`, is null")
     data = path.read_bytes()

@@ -15,8 +15,7 @@ PARAMETERS = [
 
 
 def problems(type: str) -> tuple[Diagnostic, ...]:
-    text = f'template t(x: text)\nuser """{{x}}"""\nassistant json {{ a: {type}, b: string }}'
-    return check_source(text)[1]
+    return check_source(f'template t(x: text)\nuser """{{x}}"""\nassistant json {{ a: {type}, b: string }}')[1]
 
 
 @pytest.mark.parametrize(("type", "name"), PARAMETERS)

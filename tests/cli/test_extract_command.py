@@ -472,6 +472,12 @@ def test_what_the_model_computes_in_is_chosen_shown_and_part_of_the_run(
     assert "\nnote             this processor computes bfloat16 fast: --dtype bfloat16 " in advised.stdout
 
 
+def test_nothing_is_called_fine_below_a_problem() -> None:
+    Path("two.jsonl").write_text('{"text": "Refund me at once."}\n{"text": ""}\n')
+    found = run(TYPE, "two.jsonl", "-o", "mini.jsonl", "--model", "pasta-mini").stdout
+    assert "\nproblem  " in found and "\nnext  " in found and "nothing looks odd" not in found
+
+
 def test_a_comparison_is_printed_and_kept_with_the_run(model: Path) -> None:
     words = (TYPE, "docs.jsonl", "--model", model, "--compare", 4)
     alone = run(*words)

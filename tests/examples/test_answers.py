@@ -27,8 +27,7 @@ def value_at(value: Any, where: str) -> Any:
 
 def count_right(engine: pastalang.Engine, name: str) -> int:
     inputs = json.loads(Path(f"examples/data/{name}.json").read_text("utf-8"))
-    result = engine.run(f"examples/{name}.pasta", inputs)
-    found = json.loads(json.dumps(result.exact, default=float))
+    found = json.loads(json.dumps(engine.run(f"examples/{name}.pasta", inputs).exact, default=float))
     return sum(value_at(found, where) == value for where, value in ANSWERS[name].items())
 
 

@@ -86,8 +86,7 @@ def test_the_demo_runs_on_any_model(model: Path, tmp_path: Path, capsys: pytest.
     assert all(f"  {listing.title}\n" in shown for listing in listings)
     assert "forward passes, one column per pass" in shown
     assert str(page) in shown and page.read_text("utf-8").startswith("<!doctype html>")
-    fields = sum(len(listing.values) for listing in listings)
-    assert f"of {fields} at once" in shown
+    assert f"of {sum(len(listing.values) for listing in listings)} at once" in shown
     assert "12 examples: checked, format-checked and planned; 0 problems" in shown
 
 

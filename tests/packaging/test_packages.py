@@ -76,8 +76,7 @@ def test_the_wheel_works_away_from_the_checkout(built: Path, tmp_path: Path) -> 
 def test_a_clean_environment_takes_it(built: Path, tmp_path: Path, kind: str) -> None:
     (package,) = built.glob(kind)
     run(sys.executable, "-m", "venv", "env", cwd=tmp_path)
-    constraints = str(ROOT / "constraints.txt")
-    pip = ["env/bin/python", "-m", "pip", "install", "--quiet", "--constraint", constraints]
+    pip = ["env/bin/python", "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt")]
     run(*pip, "torch", cwd=tmp_path)
     run(*pip, str(package), cwd=tmp_path)
     use(["env/bin/pasta"], tmp_path)

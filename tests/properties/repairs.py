@@ -60,8 +60,7 @@ def fields(draw: st.DrawFn) -> str:
 @st.composite
 def repaired_cases(draw: st.DrawFn, *, stacked: bool = False) -> Case:
     """A share of everything is objected to, so there are several rounds in most of them."""
-    made = st.one_of(st.sampled_from(SHAPES), fields()).map(stack if stacked else program)
-    plan = draw(planned(made))
+    plan = draw(planned(st.one_of(st.sampled_from(SHAPES), fields()).map(stack if stacked else program)))
     inputs = {"title": draw(st.lists(TEXTS, min_size=2, max_size=4))} if stacked else {}
     kind, words = draw(st.sampled_from(KINDS)), draw(st.sampled_from(sorted(WORDS)))
     return Case(plan, (inputs,), draw(SEEDS), draw(samplings()), kind, words, draw(wishes()))

@@ -38,8 +38,8 @@ def told_in_the_end(events: Iterable[Event]) -> dict[Key, str]:
                 assert growing.pop((field, items)) == text
                 known[field, items] = text
             case FieldAgain(field=field, items=items):
-                for told in (growing, known):
-                    told.pop((field, items), None)
+                for fields in (growing, known):
+                    fields.pop((field, items), None)
     assert not growing, "a field was begun and never ended"
     return known
 

@@ -113,8 +113,7 @@ def test_an_interrupted_run_goes_on_and_writes_a_model_that_the_engine_runs(
 
     def run(*more: str) -> str:
         monkeypatch.setattr("sys.argv", [*words, *more])
-        code = command.main()
-        return f"{code} {capsys.readouterr()}"
+        return f"{command.main()} {capsys.readouterr()}"
 
     assert "holds no checkpoint yet" in run("--so-far")
     monkeypatch.setattr("recipes.text_mini.recipe.SAVE_EVERY", 1)

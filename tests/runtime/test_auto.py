@@ -130,8 +130,7 @@ def test_threads_begin_no_threads() -> None:
 
 
 def test_more_threads_than_there_may_be_are_left_out() -> None:
-    tag = '<promise topic="t"/>'
-    result, _ = run(tag * 70 + "<sync/>.", {"t": "x</async>"}, most=2000)
+    result, _ = run('<promise topic="t"/>' * 70 + "<sync/>.", {"t": "x</async>"}, most=2000)
     assert result.text == "x" * 64 + "."
 
 
@@ -151,8 +150,7 @@ def test_a_thread_that_ends_the_turn_is_closed_for_who_sees_it() -> None:
 
 def test_a_fork_of_apar_is_a_thread_that_nobody_ever_sees() -> None:
     def next_token(fed: FedToken) -> int:
-        seen = text_of(fed.path).partition("Assistant:\n")[2]
-        head, child, done = seen.partition("[Child]")
+        head, child, done = text_of(fed.path).partition("Assistant:\n")[2].partition("[Child]")
         written = f" detail {head.count('[Fork]')}" if child else "1. Food[Fork]\n2. Sights[Fork]\n"
         left = written[len(done if child else head) :]
         return ord(left[0]) if left else END

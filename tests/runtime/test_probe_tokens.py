@@ -222,8 +222,7 @@ def test_probes_follow_the_guess_that_is_likely_to_be_the_last_right_one() -> No
 
 
 def test_where_tokens_cost_nothing_probes_follow_everything() -> None:
-    tree = [Guess(1, FROM_BRANCH, 0.5)]
-    [found] = worth_feeding([tree], StepCosts.flat(), step=1, most=99, probing=PROBES)
+    [found] = worth_feeding([[Guess(1, FROM_BRANCH, 0.5)]], StepCosts.flat(), step=1, most=99, probing=PROBES)
     assert sorted((guess.token, guess.parent) for guess in found if guess.kind == PROBE) == [
         (320, -1), (320, 0), (321, 1), (321, 3),
     ]  # fmt: skip

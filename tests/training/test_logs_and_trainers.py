@@ -46,8 +46,7 @@ def data(tmp_path: Path) -> Path:
 def test_the_loss_of_a_collated_batch_is_that_of_our_trainer(
     family: Family, attention: str, length: int | None, data: Path
 ) -> None:
-    window = {"window": 16} if family is Family.GEMMA3 else {}
-    model = toy_model(family, positions=2048, **window)
+    model = toy_model(family, positions=2048, **{"window": 16} if family is Family.GEMMA3 else {})
     model.set_attn_implementation(attention)
     for mode in (Mode.STRICT, Mode.LOCKSTEP):
         rows = rows_for_trainer(data, PROGRAM, byte_tokenizer(), mode=mode, config=model.config)[:5]

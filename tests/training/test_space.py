@@ -43,8 +43,7 @@ def test_what_training_computes_is_what_decoding_computes(
 ) -> None:
     rows = torch.randn(1, 1, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     network, watched, row = decoded(family, window, program, mode, embeddings=rows)
-    method = ParallelValues(program, (mode,))
-    masks = Masks(Masking(DISTANCES), method, Base("", network.config, TOKENIZER), seed=0)
+    masks = Masks(Masking(DISTANCES), ParallelValues(program, (mode,)), Base("", network.config, TOKENIZER), seed=0)
     network.add_module("mask_token", Probing(rows))
     hosts = hosts_of(row, DISTANCES)
     masked = with_masks(row, hosts, VOCABULARY)

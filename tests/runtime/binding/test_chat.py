@@ -45,8 +45,7 @@ def test_a_template_that_drops_messages_is_refused() -> None:
 
 def test_an_answer_to_nothing_begins_with_the_turn_of_the_model() -> None:
     assert turns_of(byte_tokenizer(chat_template=CHAT), [Role.ASSISTANT]) == (Turn("<|im_start|>assistant\n", ""),)
-    begun = "{{ bos_token }}" + CHAT
-    tokenizer = byte_tokenizer(chat_template=begun)
+    tokenizer = byte_tokenizer(chat_template="{{ bos_token }}" + CHAT)
     tokenizer.bos_token = "<s>"
     assert turns_of(tokenizer, [Role.ASSISTANT]) == (Turn("<s><|im_start|>assistant\n", ""),)
 

@@ -37,8 +37,7 @@ DOCUMENT = PageDocument(
 
 
 def test_the_data_arrive_whole_and_inert() -> None:
-    page = render_page(DOCUMENT)
-    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', render_page(DOCUMENT), re.S)
     assert found is not None
     assert "<" not in found[1]
     assert json.loads(found[1])["cells"][1]["text"] == HOSTILE

@@ -139,8 +139,7 @@ def test_the_start_up_check_leaves_no_trace() -> None:
 
 def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
     model = toy_model()
-    attention = model.model.layers[1].self_attn
-    attention.forward = lambda hidden_states, **_: (hidden_states, None)
+    model.model.layers[1].self_attn.forward = lambda hidden_states, **_: (hidden_states, None)
     with pytest.raises(UnsupportedModel, match="does not go through the attention interface"):
         TransformersModel(model, cells=32)
 

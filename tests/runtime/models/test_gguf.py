@@ -82,8 +82,7 @@ def test_a_file_is_converted_once(tmp_path: Path, cache: Path, monkeypatch: pyte
     monkeypatch.setattr(sources, "_FOR_GGUF", ("no_such_package",))  # what is in the cache needs none
     assert weights_of_gguf(tmp_path / "toy.gguf") == first
     assert [place.name for place in cache.iterdir()] == [first.name]
-    moved = shutil.copy(tmp_path / "toy.gguf", tmp_path / "cache" / "toy.gguf")
-    assert weights_of_gguf(Path(moved)) == first
+    assert weights_of_gguf(Path(shutil.copy(tmp_path / "toy.gguf", tmp_path / "cache" / "toy.gguf"))) == first
 
 
 def test_another_file_of_the_same_name_is_another_model(tmp_path: Path) -> None:

@@ -40,8 +40,7 @@ def carried(rows: int = 128) -> Engine:
 
 
 def test_few_sequences_make_branches_wait_and_change_no_answer() -> None:
-    expected = texts(carried())
-    assert texts(carried(rows=9)) == texts(carried(rows=30)) == expected
+    assert texts(carried(rows=9)) == texts(carried(rows=30)) == texts(carried())
     with pytest.raises(OutOfMemory, match="wants a sequence of its own, and all 3 are in use"):
         carried(rows=3).run(PROGRAM, INPUTS[0])
 
@@ -64,8 +63,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Any]:
 
 
 def test_a_file_answers_in_float32_as_its_weights_do_elsewhere(toy: tuple[Path, Any]) -> None:
-    tokenizer = byte_tokenizer(words=["ab"], chat_template=TEMPLATE)
-    there = Engine.load(toy[1], tokenizer, cells=2048, placement="dense")
+    there = Engine.load(toy[1], byte_tokenizer(words=["ab"], chat_template=TEMPLATE), cells=2048, placement="dense")
     here = Engine.load(toy[0], host="llama.cpp", dtype="float32", cells=2048)
     assert texts(here) == texts(there) == texts(here)
     guessed = here.batch(PROGRAM, [*INPUTS, *INPUTS], drafts=4, on_truncated="keep", sampling=WARM)
