@@ -6,8 +6,9 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,16 @@ def listening(made: Engine | None = None, **settings: Any) -> Iterator[str]:
         server.should_exit = True
         thread.join(timeout=20)
         assert not thread.is_alive()
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """The test in an event loop of its own."""
+
+    @wraps(test)
+    def run(*given: Any, **named: Any) -> None:
+        asyncio.run(test(*given, **named))
+
+    return run
 
 
 def chat(text: str = "Say", **more: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -18,7 +17,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from tests.serve.running import listening
+from tests.serve.running import in_a_loop, listening
 
 SAID: list[Any] = [{"role": "user", "content": "x"}]
 
@@ -135,25 +134,22 @@ def test_langchain_makes_models_streams_and_calls(address: str, method: str) -> 
         wrong.invoke("x")
 
 
-def test_pydantic_ai_makes_models_through_tools_and_schemas_whole_and_in_parts(address: str) -> None:
+@in_a_loop
+async def test_pydantic_ai_makes_models_through_tools_and_schemas_whole_and_in_parts(address: str) -> None:
     ai = pytest.importorskip("pydantic_ai")
     models = pytest.importorskip("pydantic_ai.models.openai")
     providers = pytest.importorskip("pydantic_ai.providers.openai")
     openai = pytest.importorskip("openai")
-
-    async def ask() -> None:
-        async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="key", max_retries=0) as client:
-            provider = providers.OpenAIProvider(openai_client=client)
-            for kind in (Coffee, ai.NativeOutput(Coffee)):
-                agent = ai.Agent(models.OpenAIChatModel("toy", provider=provider), output_type=kind)
-                made = (await agent.run("x")).output
-                async with agent.run_stream("x") as answer:
-                    parts = [part async for part in answer.stream_output(debounce_by=None)]
-                assert isinstance(made, Coffee) and parts[-1] == made
-            with pytest.raises(Exception, match="is not served"):
-                await ai.Agent(models.OpenAIChatModel("gpt", provider=provider)).run("x")
-
-    asyncio.run(ask())
+    async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="key", max_retries=0) as client:
+        provider = providers.OpenAIProvider(openai_client=client)
+        for kind in (Coffee, ai.NativeOutput(Coffee)):
+            agent = ai.Agent(models.OpenAIChatModel("toy", provider=provider), output_type=kind)
+            made = (await agent.run("x")).output
+            async with agent.run_stream("x") as answer:
+                parts = [part async for part in answer.stream_output(debounce_by=None)]
+            assert isinstance(made, Coffee) and parts[-1] == made
+        with pytest.raises(Exception, match="is not served"):
+            await ai.Agent(models.OpenAIChatModel("gpt", provider=provider)).run("x")
 
 
 def test_litellm_completes_streams_calls_and_raises(address: str) -> None:
