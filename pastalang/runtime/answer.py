@@ -76,9 +76,9 @@ def documents_of(request: AuthorsRun) -> tuple[tuple[Author, ...], bool]:
 def layout_of(document: Author) -> Layout:
     """The answer that began with this branch, as it is now."""
     request = document.request
-    page = _LayoutBuilder(request, document)
+    page = LayoutBuilder(request, document)
     page.write(document.written, document, page.values)
-    text = "".join(stretch.text for stretch in page.stretches)
+    text = page.text
     page.read_values(text)
     value, exact = _split(page.values)
     mismatches: tuple[Mismatch, ...] = ()
@@ -97,10 +97,11 @@ def layout_of(document: Author) -> Layout:
     return Layout(answer, written, tuple(page.written_fields), tuple(page.written_branches), mismatches)
 
 
-def as_callers_see_it(answer: Answer, plan: Plan) -> Answer:
-    """The answer without the keys that are left out. A field that is one has the text null, and stands nowhere."""
+def as_callers_see_it(answer: Answer, plan: Plan, *, is_whole: bool = True) -> Answer:
+    """The answer, or the beginning of one, without the keys that are left out. A field that is one has the text null,
+    and stands nowhere."""
     types = dict(plan.types)
-    cuts = [] if plan.output is None else absent_in(answer.text, plan.output, types)
+    cuts = [] if plan.output is None else absent_in(answer.text, plan.output, types, is_whole=is_whole)
     if not cuts:
         return answer
     assert plan.output is not None
@@ -155,7 +156,7 @@ class _BegunValue:
     start: int
 
 
-class _LayoutBuilder:
+class LayoutBuilder:
     """Lays out one answer."""
 
     def __init__(self, request: AuthorsRun, document: Author) -> None:
@@ -173,6 +174,10 @@ class _LayoutBuilder:
         self._length = 0
         self._types = dict(request.plan.types)
 
+    @property
+    def text(self) -> str:
+        return "".join(stretch.text for stretch in self.stretches)
+
     def write(self, written: Iterable[Written], branch: Author, into: dict[str, Any]) -> None:
         for one in written:
             match one:
@@ -185,9 +190,9 @@ class _LayoutBuilder:
                 case WrittenField(field=field) if field.form is Form.THOUGHT:
                     self.thinking = field.text
                 case WrittenField(field=field):
-                    self._field(field, branch, into)
+                    self.write_field(field, branch, into)
                 case WrittenBranch(branch=forked):
-                    self._branch(forked, into)
+                    self.write_branch(forked, into)
                 case WrittenLoop(name=name, items=items):
                     self._loop(one)
                     values: list[dict[str, Any]] = []
@@ -197,7 +202,7 @@ class _LayoutBuilder:
                         values.append({})
                         self.write(item, branch, values[-1])
 
-    def _branch(self, branch: Author, into: dict[str, Any]) -> None:
+    def write_branch(self, branch: Author, into: dict[str, Any]) -> None:
         start = self._length
         self.write(branch.written, branch, into)
         self.written_branches.append((branch, Place(start, self._length)))
@@ -228,7 +233,7 @@ class _LayoutBuilder:
         self.truncations.append(Truncation(field.path, where, field.decoding.limit, "token", became))
         return became == "null"
 
-    def _field(self, field: Field, branch: Author, into: dict[str, Any]) -> None:
+    def write_field(self, field: Field, branch: Author, into: dict[str, Any]) -> None:
         start, before, first = self._length, len(self.fields), len(self.stretches)
         problem = field.problem
         is_cut = field.truncated and self._becomes_null(field)
@@ -290,7 +295,7 @@ class _LayoutBuilder:
         for thread in field.threads.begun if field.threads is not None else ():
             self._text(escape(field.text[done : thread.at]), branch, is_forced=False)
             done = thread.at
-            self._branch(thread.branch, {})
+            self.write_branch(thread.branch, {})
             threads.append({"topic": thread.topic, "text": thread.text})
         self._text(escape(field.text[done:]), branch, is_forced=False)
         if self._request.plan.auto is not None and not field.is_thread:

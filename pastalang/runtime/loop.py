@@ -90,12 +90,18 @@ class Loop:
         if self._changer == threading.get_ident():
             self._abandoned += requests
             return
+        self._end(requests, self.scheduler.cancel)
 
-        def cancel(change: _Change) -> None:
+    def stop(self, requests: Sequence[RequestState]) -> None:
+        """They are over with what they have written so far: nothing more of them is decoded."""
+        self._end(requests, self.scheduler.stop)
+
+    def _end(self, requests: Sequence[RequestState], end: Callable[[RequestState], None]) -> None:
+        def act(change: _Change) -> None:
             for request in requests:
-                self.scheduler.cancel(request)
+                end(request)
 
-        _to_its_end(lambda: self._change(cancel))
+        _to_its_end(lambda: self._change(act))
 
     def compile_kernels(self) -> Iterator[None]:
         """What passes of any size need, a part at each step; without this, a pass compiles what it is the first to

@@ -1,4 +1,4 @@
-"""The outcome of a finished request: its result with cost and trace, or its error."""
+"""The outcome of a request that is over: its result with cost and trace, or its error."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pastalang.plan.simulate import simulate
 from pastalang.runtime.answer import answers_of, as_callers_see_it
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
+from pastalang.runtime.partial_text import answers_so_far
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Answer, Invalid, Result, Truncated, Usage
 from pastalang.runtime.scheduler.state import BranchState, FirstAnswerStats, RequestState, TokenSequence
@@ -22,24 +23,28 @@ _BY_PASS = attrgetter("forward_pass")
 def outcome_of(
     request: RequestState, encoder: Encoder, *, chunk: int | None, check_passes: bool
 ) -> Result | PastaError:
-    """`chunk` is the limit on the tokens of one branch in one step.
+    """A request that was stopped has the result of what it had written, without a value. `chunk` is the limit on the
+    tokens of one branch in one step.
 
     `check_passes` simulates the plan and compares the passes; so do requests with `details`. It costs a fifth of what
     the engine itself takes for a long answer.
     """
     if request.error is not None:
         return request.error
+    is_whole = not request.schedule.is_stopped
     try:
-        review = request.reviewer if isinstance(request.reviewer, Review) else None
+        review = request.reviewer if is_whole and isinstance(request.reviewer, Review) else None
         problems, known = ((), None) if review is None else (review.problems, review.layouts)
-        answers, is_stacked = answers_of(request, known, may_be_wrong=bool(problems))
+        answers, is_stacked = (
+            answers_of(request, known, may_be_wrong=bool(problems)) if is_whole else answers_so_far(request)
+        )
         usage = _usage(request, answers, encoder, chunk, check_passes=check_passes or request.options.details)
     except RunError as problem:
         return problem
     if review is not None:
         pairs = zip(answers, review.models, strict=True)
         answers = tuple(one if model is None else replace(one, value=model) for one, model in pairs)
-    answers = tuple(as_callers_see_it(one, request.plan) for one in answers)
+    answers = tuple(as_callers_see_it(one, request.plan, is_whole=is_whole) for one in answers)
     result = Result(answers, is_stacked, usage, trace_of(request), problems, _prompt_of(request))
     if review is not None and problems and not review.policy.keep_invalid:
         return Invalid(problems, plan=request.plan, result=result)

@@ -26,17 +26,13 @@ _SCALAR: Final = re.compile(r"[^\s,\]}]+")
 _NULL: Final = "null"
 
 
-def absent_in(text: str, type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> list[Cut]:
-    """What is cut from the text of a value, from left to right."""
-    return _cuts_and_end(text, type, types)[0] if may_leave_out(type, types) else []
-
-
-def certain_text(text: str, type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
-    """What is left of the beginning of a text, as far as it does not depend on what follows."""
+def absent_in(text: str, type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, is_whole: bool = True) -> list[Cut]:
+    """What is cut from the text of a value, from left to right; of the beginning of one, also all that depends on what
+    follows."""
     if not may_leave_out(type, types):
-        return text
+        return []
     cuts, end = _cuts_and_end(text, type, types)
-    return without_cuts(text[:end], cuts)
+    return cuts if is_whole else [*cuts, (end, len(text))]
 
 
 def without_cuts(text: str, cuts: list[Cut], offset: int = 0) -> str:

@@ -19,6 +19,7 @@ from pastalang.plan.branches import Overrun, Placement
 from pastalang.plan.simulate import simulate
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.partial_text import text_so_far
 from pastalang.runtime.scheduler.state import RequestState
 from pastalang.testing import check_schedule_changes_nothing, schedules
 from pastalang.values.to_schema import schema_of
@@ -250,7 +251,8 @@ def check_each_document(data: st.DataObject, case: Case) -> None:
 
 
 def check_cancelling(data: st.DataObject) -> None:
-    """A run of another program is given up after some steps: this one keeps its tokens, and no cell is lost."""
+    """Runs of another program are given up and stopped after some steps: this one keeps its tokens, what was stopped
+    has the beginning of its answer, and no cell is lost."""
     case = data.draw(cases(most=1))
     other = data.draw(plans())
     assume(not (is_refused(case.plan, case.words) or is_refused(other, case.words)))
@@ -258,15 +260,26 @@ def check_cancelling(data: st.DataObject) -> None:
     steps, more = data.draw(st.integers(0, 12)), data.draw(st.integers(0, 12))
     with wide_softmax():
         engine = engine_for(case.kind.model(way.cells or PLENTY), way, words=case.words)
-        given_up = engine.stream(other, others, seed=case.seed, sampling=case.sampling)
+        options: Any = {"seed": case.seed, "sampling": case.sampling}
+        given_up = engine.stream(other, others, **options)
+        engine.loop.submit(stopped := engine.prepare(other, others, options, with_events=False))
         for _ in range(steps):
             next(given_up, None)
         kept = engine.stream(case.plan, case.requests[0], **case.options)
         events = [event for _ in range(more) if (event := next(kept, None)) is not None]
+        text, drawn = text_so_far(stopped), stopped.stats.drawn
+        engine.loop.stop([stopped])
         given_up.close()  # type: ignore[attr-defined]
         engine.check_integrity()
         events += kept
         check_last(events, case.expected(), way)
+        [whole] = engine.batch(other, [others], **options)
+    found = engine.outcome_of(stopped)
+    if stopped.schedule.is_stopped and isinstance(whole, Result) and not is_excused(whole, way):
+        assert isinstance(found, Result) and whole.text.startswith(found.text)
+        assert found.is_stacked or found.text == text, "it has all that a reader can have read"
+        assert all(found.text[slice(*one.span)] in ("", one.text) for one in found.fields)
+        assert set(found.truncations) <= set(whole.truncations) and found.usage.output_tokens == drawn
     check_nothing_is_left(engine)
     count(Invariant.ACCOUNTING, case.key, repr(other), steps, more, way)
 

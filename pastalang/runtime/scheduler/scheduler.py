@@ -91,6 +91,16 @@ class Scheduler:
         else:
             request.error, request.is_over = error, True
 
+    def stop(self, request: RequestState) -> None:
+        """Between steps: the request is over with what it has written so far. One that has not begun is cancelled."""
+        if request.is_over or not request.branches:
+            self.cancel(request)
+            return
+        request.schedule.is_stopped = True
+        self._leave(request)
+        self._over.remove(request)
+        self.prefix.forget(request.options.number, self.memory, is_cancelled=True)
+
     def start_again(self) -> None:
         """A step was broken off, and nothing that it has half changed is trusted: the memory is empty again, no prompt
         is kept, and every request that is not over starts again. It may be called again until it succeeds."""
@@ -102,7 +112,7 @@ class Scheduler:
         self._rows.clear()
         self._admission_paused = False
         for request in requests:
-            request.is_over = request.is_over or request.error is not None
+            request.is_over = request.is_over or request.schedule.is_stopped or request.error is not None
             if not request.is_over:
                 request.preempt()
         self._waiting = deque(request for request in requests if not request.is_over)

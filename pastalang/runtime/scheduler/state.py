@@ -487,6 +487,7 @@ class Scheduling:
     preemptions: int = 0
     is_prepared: bool = False
     had_company: bool = False  # another request was active at the same time
+    is_stopped: bool = False  # it is over, and its answer is not complete
     started_at: float = 0.0
     ended_at: float = 0.0
 
