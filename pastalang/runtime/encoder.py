@@ -61,9 +61,12 @@ class Encoder:
         """The tokens of a text. None of them is a control token, whatever the text holds."""
         return self._known[text]
 
+    def afresh(self, text: str) -> tuple[int, ...]:
+        """The tokens of a text that is hardly met again."""
+        return self._encode(text)
+
     def count(self, text: str) -> int:
-        """The number of tokens of a text that is hardly met again."""
-        return len(self._encode(text))
+        return len(self.afresh(text))
 
     def crosses(self, before: str, after: str) -> bool:
         """Whether some token of the two texts written together spans the border between them."""

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final
 
+from pastalang.runtime.answer_parts import FieldResult, Truncation
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.result import Result
 from pastalang.serve.tasks import AnswerKind
+from pastalang.serve.token_limit import within
 from pastalang.serve.wire import Ask
 from pastalang.values.json import spell_json
+from pastalang.values.paths import is_inside
 
 _PLAIN: Final = (AnswerKind.TEXT, AnswerKind.COMPLETION)
 _TEXT: Final = "text_completion"
@@ -45,20 +48,25 @@ class Choice:
         return within(self.result.text, self.limit, self.encoder)
 
     @property
+    def fields(self) -> list[FieldResult]:
+        """Those that end in its text."""
+        end = len(self.text)
+        return [one for one in self.result.fields if one.span[1] <= end]
+
+    @property
+    def truncations(self) -> list[Truncation]:
+        """Those of values that end in its text."""
+        end = len(self.text)
+        behind = [one.where for one in self.result.fields if one.span[1] > end]
+        return [cut for cut in self.result.truncations if not any(is_inside(one, cut.where) for one in behind)]
+
+    @property
     def finish_reason(self) -> str:
         """`length` if the text was cut. A value inside a whole answer that its own limit cut is named under `pasta`."""
         if self.call is not None:
             return "tool_calls"
         was_cut = self.kind in _PLAIN and self.result.truncated
         return "length" if was_cut or len(self.text) < len(self.result.text) else "stop"
-
-
-def within(text: str, limit: int | None, encoder: Encoder) -> str:
-    """The beginning of a text that has at most so many tokens."""
-    if limit is None or len(text.encode()) <= limit:
-        return text
-    tokens = encoder.text(text)
-    return text if len(tokens) <= limit else encoder.decode(tokens[:limit]).rstrip("\ufffd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +218,11 @@ def pasta_of(choices: Sequence[Choice], *, with_fields: bool = False) -> dict[st
     if len(choices) == 1:
         found = {key: value[0] if isinstance(value, list) else value for key, value in found.items()}
     truncated = [
-        {"field": cut.where, "limit": cut.limit, "unit": cut.unit} for one in choices for cut in one.result.truncations
+        {"field": cut.where, "limit": cut.limit, "unit": cut.unit} for one in choices for cut in one.truncations
     ]
     if with_fields:
         found["fields"] = [
-            {"field": one.where, "span": one.span, "confidence": round(one.confidence, 4)}
-            for one in choices[0].result.fields
+            {"field": one.where, "span": one.span, "confidence": round(one.confidence, 4)} for one in choices[0].fields
         ]
     return found | ({"truncated": truncated} if truncated else {})
 

@@ -4,8 +4,9 @@
 
 A request begins in a thread: its program is planned and its text becomes tokens beside the passes of the others. It
 leaves between two forward passes: a client that goes away frees its memory before the next one, and its place in the
-queue at once. All passes are made in one thread and all requests begin in another: libraries of kernels keep what they
-compile once for each thread, and so does the allocator with what it has freed.
+queue at once. One whose reader has all that a limit of tokens lets through ends there. All passes are made in one
+thread and all requests begin in another: libraries of kernels keep what they compile once for each thread, and so does
+the allocator with what it has freed.
 
 The kernels for passes of every size are compiled while nobody waits, and else one after each pass, so that the process
 has soon taken the memory for them.
@@ -32,6 +33,7 @@ from pastalang.runtime.plan_cache import Runnable
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.state import RequestState
 from pastalang.serve.errors import RequestError
+from pastalang.serve.token_limit import TokenLimit, within
 
 _LOG: Final = logging.getLogger("pastalang.serve")
 _RETRY_AFTER: Final = 1  # seconds, at least
@@ -52,7 +54,8 @@ class InternalError(RunError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a program. `deadline` is a moment of `time.monotonic`; a lower `priority` goes first."""
+    """One run of a program. `deadline` is a moment of `time.monotonic`; a lower `priority` goes first. `limit` is the
+    most tokens of its answer that are read, if the program does not know them."""
 
     program: Runnable
     inputs: Mapping[str, Any]
@@ -62,6 +65,7 @@ class Job:
     priority: int = 0
     deadline: float | None = None
     keeper: str = ""  # whose kept prompts it may use
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class Ticket:
     """A job that was accepted. Await `outcome`, or go through `updates`, which end with it."""
 
     job: Job
+    limit: TokenLimit
     accepted: float
     outcome: asyncio.Future[Result | PastaError]
     news: asyncio.Queue[Update | None] = field(default_factory=asyncio.Queue)
@@ -149,7 +154,8 @@ class Driver:
             raise RequestError(
                 429, f"the server is busy: {len(self._queue)} requests are waiting", code="queue_full", retry_after=wait
             )
-        ticket = Ticket(job, time.monotonic(), asyncio.get_running_loop().create_future())
+        limit = TokenLimit(job.limit, self.engine.encoder)
+        ticket = Ticket(job, limit, time.monotonic(), asyncio.get_running_loop().create_future())
         heapq.heappush(self._queue, (job.priority, next(self._numbers), ticket))
         self._wake.set()
         return ticket
@@ -238,11 +244,12 @@ class Driver:
         return request
 
     async def _leave(self) -> None:
-        """Take out the requests whose clients have gone or whose time is up."""
+        """Take out the requests whose clients have gone or whose time is up, and those that have been read enough."""
         self._leave_queue()
         for is_cancelled in (True, False):
             leaving = [one for one in self._begun if one.is_cancelled is is_cancelled and self._has_to_leave(one)]
             await self._give_up(leaving, _reason(is_cancelled))
+        await self._stop([one for one in self._begun if one.limit.is_passed])
 
     def _leave_queue(self) -> None:
         leaving = [ticket for *_, ticket in self._queue if self._has_to_leave(ticket)]
@@ -263,15 +270,25 @@ class Driver:
             request = ticket.request
             assert request is not None
             if request.is_over:
-                del self._active[ticket]
                 self._finish(ticket, request)
-            elif ticket.job.streams:
-                self._tell(ticket, text_so_far(request), tuple(request.events.take()))
+            elif ticket.job.streams or ticket.job.limit is not None:
+                text = ticket.limit.reach(text_so_far(request))
+                if ticket.job.streams:
+                    self._tell(ticket, text, tuple(request.events.take()))
+
+    async def _stop(self, tickets: Sequence[Ticket]) -> None:
+        """They end with what is written of them."""
+        requests = {ticket: ticket.request for ticket in tickets if ticket.request is not None}
+        if requests:
+            await self._in_pass_thread(lambda: self.engine.loop.stop([*requests.values()]))
+        for ticket, request in requests.items():
+            self._finish(ticket, request)
 
     def _finish(self, ticket: Ticket, request: RequestState) -> None:
+        del self._active[ticket]
         outcome = self.engine.outcome_of(request)
-        text = outcome.text if isinstance(outcome, Result) else ""
         if ticket.job.streams:
+            text = within(outcome.text, ticket.job.limit, self.engine.encoder) if isinstance(outcome, Result) else ""
             self._tell(ticket, text, tuple(request.events.take()))
         self._seconds += 0.2 * (time.monotonic() - ticket.accepted - self._seconds)
         self._end(ticket, outcome)

@@ -21,7 +21,6 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.result import Result
 from pastalang.serve import answers
 from pastalang.serve.answers import Choice, Head
@@ -52,7 +51,7 @@ async def _chat_chunks(service: Service, task: Task, ask: Ask, head: Head, reque
         raise bad_request("`logprobs` cannot be streamed: values are decoded in parallel", "logprobs")
     is_first = True
     while True:
-        ticket, shown = service.submit(task, ask, request), Shown(task.limit, service.engine.encoder)
+        ticket = service.submit(task, ask, request)
         try:
             await service.begun(ticket)
             if is_first:
@@ -60,8 +59,8 @@ async def _chat_chunks(service: Service, task: Task, ask: Ask, head: Head, reque
             async for update in ticket.updates():
                 if ask.pasta.events and update.events:
                     yield answers.event_chunk(head, 0, update.events)
-                if (text := shown.add(update.text)) and task.kind is not AnswerKind.CALL:
-                    yield answers.chunk(head, 0, {"content": text})
+                if update.text and task.kind is not AnswerKind.CALL:
+                    yield answers.chunk(head, 0, {"content": update.text})
             choice = Choice(service.checked(ticket), task.kind, task.limit, service.engine.encoder)
         finally:
             service.driver.cancel(ticket)
@@ -99,7 +98,7 @@ async def _response_events(service: Service, task: Task, ask: Ask, head: Head, r
     is_first = True
     place = {"item_id": f"msg_{head.id}", "output_index": 0, "content_index": 0}
     while True:
-        ticket, shown = service.submit(task, ask, request), Shown(task.limit, service.engine.encoder)
+        ticket = service.submit(task, ask, request)
         has_text = task.kind is not AnswerKind.CALL
         try:
             await service.begun(ticket)
@@ -109,8 +108,8 @@ async def _response_events(service: Service, task: Task, ask: Ask, head: Head, r
                 yield event("response.output_item.added", output_index=0, item=answers.begun_message(head))
                 yield event("response.content_part.added", **place, part=answers.text_part(""))
             async for update in ticket.updates():
-                if has_text and (text := shown.add(update.text)):
-                    yield event("response.output_text.delta", **place, delta=text, logprobs=[])
+                if has_text and update.text:
+                    yield event("response.output_text.delta", **place, delta=update.text, logprobs=[])
             choice = Choice(service.checked(ticket), task.kind, task.limit, service.engine.encoder)
         finally:
             service.driver.cancel(ticket)
@@ -150,14 +149,13 @@ def add_completions(app: FastAPI, service: Service) -> None:
 
 async def _text_chunks(service: Service, task: Task, ask: Ask, head: Head, request: Request) -> Parts:
     [prompt] = ask.prompts
-    shown = Shown(task.limit, service.engine.encoder)
     ticket = service.submit(task, ask, request)
     try:
         await service.begun(ticket)
         yield answers.text_chunk(head, prompt if ask.echo else "")
         async for update in ticket.updates():
-            if text := shown.add(update.text):
-                yield answers.text_chunk(head, text)
+            if update.text:
+                yield answers.text_chunk(head, update.text)
         choice = Choice(service.checked(ticket), task.kind, task.limit, service.engine.encoder)
     finally:
         service.driver.cancel(ticket)
@@ -310,20 +308,3 @@ async def _first_part(parts: Parts) -> dict[str, Any]:
 def _line_of(part: Mapping[str, Any], named: bool) -> str:
     name = f"event: {part['type']}\n" if named else ""
     return f"{name}data: {json.dumps(part)}\n\n"  # ASCII: some clients end a line at U+2028
-
-
-class Shown:
-    """The text of a stream, as far as the client's limit of tokens reaches."""
-
-    def __init__(self, limit: int | None, encoder: Encoder) -> None:
-        self._limit = limit
-        self._encoder = encoder
-        self._text = ""
-        self._sent = 0
-
-    def add(self, text: str) -> str:
-        """What is to be sent next."""
-        self._text += text
-        shown = answers.within(self._text, self._limit, self._encoder)
-        new, self._sent = shown[self._sent :], max(self._sent, len(shown))
-        return new

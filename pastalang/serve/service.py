@@ -117,7 +117,7 @@ class Service:
             options["drafts"] = ask.pasta.drafts
         return self._submit(
             task.program, task.inputs, options, request, streams=ask.stream, priority=ask.pasta.priority,
-            deadline=ask.pasta.deadline, repair=ask.pasta.repair,
+            deadline=ask.pasta.deadline, repair=ask.pasta.repair, limit=task.limit,
         )  # fmt: skip
 
     def run_program(
@@ -128,14 +128,14 @@ class Service:
 
     def _submit(
         self, program: Runnable, inputs: Mapping[str, Any], options: dict[str, Any], request: Request, *, streams: bool,
-        priority: int = 0, deadline: float | None = None, repair: int | None = None,
+        priority: int = 0, deadline: float | None = None, repair: int | None = None, limit: int | None = None,
     ) -> Ticket:  # fmt: skip
         seconds = self.settings.deadline if deadline is None else min(deadline, self.settings.deadline)
         keeper = caller_of(request) if self.settings.isolate_keys else ""
         return self.driver.submit(
             Job(
                 program, inputs, options, streams=streams, priority=priority, deadline=time.monotonic() + seconds,
-                keeper=keeper, repair=repair,
+                keeper=keeper, repair=repair, limit=limit,
             )
         )  # fmt: skip
 

@@ -55,7 +55,7 @@ class AnswerKind(Enum):
 @dataclass(frozen=True, slots=True)
 class Task:
     """A program and its inputs. `otherwise` is what answers if the model decides to call no tool. `limit` is the most
-    tokens of the answer, if its program does not know them."""
+    tokens of the answer, if its program does not know them: see `token_limit`."""
 
     kind: AnswerKind
     program: Program | Plan

@@ -57,12 +57,6 @@ CLOCK = {
         },
     },
 }
-PLAIN = {
-    "type": "object",
-    "properties": {"roast": {"enum": ["dark", "light"]}, "size": {"type": "integer", "minimum": 100}},
-    "required": ["roast", "size"],
-    "additionalProperties": False,
-}
 WORDS = {"type": "string", "minLength": 25, "maxLength": 25}
 PROGRAM = '''
 template greet(name: text, tone: "warm" | "dry" = "dry")
@@ -206,15 +200,31 @@ async def test_text_is_streamed_as_it_is_written() -> None:
             assert len(parts_of(streamed)) > 20
 
 
+@pytest.mark.parametrize(
+    ("limit", "passes", "cut"), [(148, 63, ["a", "c"]), (100, 63, ["a"]), (30, 36, []), (1, 7, [])]
+)
 @in_a_loop
-async def test_a_structured_answer_ends_where_the_clients_limit_of_tokens_does() -> None:
-    async with serving() as (client, _):
-        body = chat("x", max_tokens=9, **json_format(PLAIN))
+async def test_a_structured_answer_ends_where_the_clients_limit_of_tokens_does(
+    limit: int, passes: int, cut: list[str]
+) -> None:
+    """Nothing is decoded that a reader could not come to."""
+    texts = json_format(object_of({"a": {"type": "string"}, "c": {"type": "string"}}))
+    body, format = chat("x", max_tokens=limit, **texts), texts["response_format"]["json_schema"]
+    asked = {"model": "toy", "input": "x", "text": {"format": {"type": "json_schema", **format}}}
+    asked |= {"max_output_tokens": limit, "stream": True}
+    async with serving() as (client, server):
         answer = (await client.post("/v1/chat/completions", json=body)).json()
-        streamed = (await client.post("/v1/chat/completions", json={**body, "stream": True})).text
-    [choice] = answer["choices"]
-    assert (choice["finish_reason"], choice["message"]["content"]) == ("length", '{\n  "roas')
-    assert answer["usage"]["completion_tokens"] == 9 and text_of(streamed) == choice["message"]["content"]
+        assert server.driver.passes == passes and server.engine.scheduler.is_idle
+        assert f'{{kind="drawn"}} {2 * passes}.0' in (await client.get("/metrics")).text
+        last = parts_of((await client.post("/v1/responses", json=asked)).text)[-1]
+    [choice], pasta, said = answer["choices"], answer["pasta"], last["response"]
+    ends = ("stop", "response.completed") if limit == 148 else ("length", "response.incomplete")
+    assert (choice["finish_reason"], last["type"]) == ends and said["status"] == last["type"].removeprefix("response.")
+    assert said["output"][0]["content"][0]["text"] == choice["message"]["content"]
+    assert said["usage"]["output_tokens"] == answer["usage"]["completion_tokens"] in (limit, limit - 1), (
+        "no half letter"
+    )
+    assert pasta["drawn_tokens"] == 2 * passes and [one["field"] for one in pasta.get("truncated", ())] == cut
 
 
 @in_a_loop
@@ -267,33 +277,49 @@ def _tokens(choice: dict[str, Any]) -> list[str]:
 _WORDS = (' "', '",', '",\n', ',\n  "', " [", ', "', " 1", " n", ": ", "12", "\n    ", "é", "日")
 
 
+def _shapes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    lists = inner.map(lambda items: {"type": "array", "items": items, "minItems": 1, "maxItems": 3})
+    unions = st.lists(inner | _LEAF, min_size=2, max_size=3).map(lambda arms: {"anyOf": arms})
+    return _objects(lists | unions | inner | _LEAF)
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    schema=_OBJECTS,
+    schema=st.recursive(_objects(_LEAF), _shapes, max_leaves=6),
     limit=st.integers(1, 60),
-    temperature=st.sampled_from([0.0, 1.0, 2.0]),
+    heat=st.sampled_from([0.0, 1.0, 2.0]),
     stop=st.sampled_from(["a", "é", '"1']),
     seed=st.integers(0, 99),
 )
 @in_a_loop
-async def test_the_tokens_of_an_answer_spell_it(
-    schema: Any, limit: int, temperature: float, stop: str, seed: int
-) -> None:
-    """Where a token has the space before a value or goes past its end, too, and where a limit has cut the text."""
-    more = {"temperature": temperature, "seed": seed}
+async def test_the_tokens_of_an_answer_spell_it(schema: Any, limit: int, heat: float, stop: str, seed: int) -> None:
+    """Where a token has the space before a value or goes past its end, too, and where a limit has cut the text: what
+    is left is the beginning of the whole answer, streamed or not."""
+    more = {"temperature": heat, "seed": seed}
     structured, plain = chat("x", logprobs=True, **more, **json_format(schema)), chat("x", logprobs=True, **more)
     completion = {"model": "toy", "prompt": "x", "logprobs": 0, "stop": stop, **more}
     bodies = [structured, structured | {"max_tokens": limit}, plain | {"max_tokens": limit}]
     bodies += [plain | {"max_tokens": limit, "stop": stop}, completion | {"max_tokens": limit}]
-    async with serving(engine(words=_WORDS)) as (client, _):
+    made, found = engine(words=_WORDS), list[Any]()
+    async with serving(made) as (client, _):
         for body in bodies:
             path = "/v1/chat/completions" if "messages" in body else "/v1/completions"
-            [choice] = (await client.post(path, json=body)).json()["choices"]
+            found.append((await client.post(path, json=body)).json())
+            [choice] = found[-1]["choices"]
             assert "".join(_tokens(choice)) == _written(choice)
             if "messages" in body:
                 parts = choice["logprobs"]["content"]
                 assert "response_format" not in body or parts[0]["logprob"] == 0, "known text is certain"
                 assert all(bytes(one["bytes"]).decode() == one["token"] for one in parts)
+        streamed = await client.post("/v1/chat/completions", json=_streamed(bodies[1]))
+    [whole], [cut] = (one["choices"] for one in found[:2])
+    read = made.encoder.decode(made.encoder.text(_written(whole))[:limit]).rstrip("\ufffd")
+    assert _written(cut) == text_of(streamed.text) == read
+    assert cut["finish_reason"] == parts_of(streamed.text)[-1]["choices"][0]["finish_reason"]
+    assert cut["finish_reason"] == ("stop" if read == _written(whole) else "length")
+    spelt = [[(one["token"], one["logprob"]) for one in each["logprobs"]["content"]] for each in (whole, cut)]
+    assert spelt[1][:-1] == spelt[0][: len(spelt[1][:-1])]
+    assert all(found[1]["pasta"][key] <= found[0]["pasta"][key] for key in ("forward_passes", "drawn_tokens"))
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
