@@ -59,11 +59,21 @@ KINDS_OF_TAGS = (
 CONTENTS_OF_A_FILE = "a file consists of imports, types and templates with messages"
 ITEMS_OF_A_LIST = "a name stands for the whole list; go through its items with {for item in items} ... {end}"
 FOREIGN_TYPE = "a list is written `[T]`; limits are written in parentheses, as in `string(max=8)`"
+TEMPLATE = 'a template is written `template name(inputs)`, with `user """..."""` and `assistant json { ... }` below it'
+TYPE = 'a type is written `type Name = { field: TYPE }`, a choice `type Name = "a" | "b"`'
+OTHER_DECLARATIONS = {
+    **dict.fromkeys(("def", "function", "func", "fn", "fun", "prompt", "program"), TEMPLATE),
+    **dict.fromkeys(("class", "struct", "interface", "record", "model", "schema", "object", "enum"), TYPE),
+}
+MESSAGE = 'write the message in triple quotes: """..."""'
+OBJECT = "an object is written in braces alone: `{ field: TYPE }`"
 BRACE = "to write a brace as text, double it: `{{`"
 
 
 def unexpected(token: Token, expected: frozenset[str], tokens: list[Token], index: int) -> Problem:
     """The problem with the token at `index`, where the grammar expects something else."""
+    if token.type in ("LEFT_BRACE", "COLON") and expected >= MESSAGE_STARTS:
+        return block(token, token)
     special = (
         _at_top(token, expected)
         or _in_tag(token, tokens, index)
@@ -117,12 +127,22 @@ def _at_top(token: Token, expected: frozenset[str]) -> Problem | None:
         headline = f"a `{token.text}` message outside a template"
         advice = "write the line of its template above it: template name(inputs)"
         return Problem("message-outside-template", headline, token.span, help=(advice,))
-    if token.type in NAME_TERMINALS:
-        known = did_you_mean(token.text, DECLARATION_WORDS)
-        headline = f"unknown declaration {describe(token)}"
-        advice = f"did you mean `{known}`?" if known else CONTENTS_OF_A_FILE
-        return Problem("unknown-declaration", headline, token.span, help=(advice,))
-    return None
+    return _unknown_declaration(token) if token.type in NAME_TERMINALS else None
+
+
+def _unknown_declaration(word: Token) -> Problem:
+    known = did_you_mean(word.text, DECLARATION_WORDS)
+    advice = f"did you mean `{known}`?" if known else CONTENTS_OF_A_FILE
+    advice = OTHER_DECLARATIONS.get(word.text.lower(), advice)
+    return Problem("unknown-declaration", f"unknown declaration {describe(word)}", word.span, help=(advice,))
+
+
+def block(head: Token, mark: Token) -> Problem:
+    """The problem with the brace or the colon of a block in the declaration that the word `head` begins."""
+    if head.type == "NAME":
+        return _unknown_declaration(head)
+    advice = "remove it" if mark.type == "COLON" else "remove it and the `}` that closes it"
+    return Problem("unexpected-token", "the messages of a template stand in no block", mark.span, advice, (TEMPLATE,))
 
 
 def _in_tag(token: Token, tokens: list[Token], index: int) -> Problem | None:
@@ -152,8 +172,14 @@ def advice_for(token: Token, expected: frozenset[str], tokens: list[Token], inde
     """What to write instead; at most one piece of advice."""
     before = tokens[index - 1].type if index else ""
     for fits, advice in (
-        (token.type == "STRING" and "TEXT_OPEN" in expected, 'write the message in triple quotes: """..."""'),
-        (token.type == "LEFT_BRACE" and "JSON" in expected, "an answer in JSON is written `assistant json { ... }`"),
+        (token.type == "STRING" and "TEXT_OPEN" in expected, MESSAGE),
+        (
+            (token.type == "LEFT_BRACE" and "JSON" in expected) or (before == "JSON" and "LEFT_BRACE" in expected),
+            "an answer in JSON is written `assistant json { ... }`",
+        ),
+        (token.type == "LEFT_BRACE" and "TEXT_OPEN" in expected, MESSAGE),
+        (token.type in ("LEFT_BRACE", "COLON") and expected == {"EQUALS"}, TYPE),
+        (token.type == "LEFT_BRACE" and before in NAME_TERMINALS and "BAR" in expected, OBJECT),
         (
             token.type == "EQUALS" and "COLON" in expected,
             "a field is written `name: TYPE`, with a default `name: TYPE = value`",

@@ -25,7 +25,7 @@ from lark.lexer import Lexer
 from pastalang.diagnostics.diagnostic import Diagnostic, Label, Severity
 from pastalang.grammar import nodes
 from pastalang.grammar.comments import attach_comments
-from pastalang.grammar.messages import unexpected
+from pastalang.grammar.messages import block, unexpected
 from pastalang.grammar.quotes import indentation
 from pastalang.grammar.scanner import LimitExceeded, Scan, closes_block, opens_block, scan, too_deep
 from pastalang.grammar.tokens import (
@@ -386,6 +386,7 @@ def _cache() -> str | bool:
 
 CONTINUED = frozenset({"COLON", "EQUALS", "BAR", "COMMA"})  # a member does not end after these
 KEYS = NAME_TERMINALS | {"STRING"}
+BEFORE_BRACES = frozenset({"JSON", "EXAMPLE", "EQUALS", "BAR"})  # outside all brackets
 NAMES_OF_BRACKETS = {
     "LEFT_PARENTHESIS": ("(", "unclosed-parenthesis"),
     "LEFT_BRACKET": ("[", "unclosed-bracket"),
@@ -408,6 +409,8 @@ class Layout:
     scan: Scan
     tokens: list[Token] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
+    head: Token | None = None  # the first word of the last line outside all brackets
+    is_wrapped: bool = False  # between braces around messages, which are read as if they were not there
     suspect: tuple[Token, Token] | None = None  # a pair of braces whose second is too far to the left
 
     @property
@@ -436,6 +439,10 @@ def lay_out(scan: Scan) -> list[Token]:
             if is_first and layout.in_members and _separates(layout, raw, index):
                 layout.tokens.append(Token("SEPARATOR", "\n", token.start, token.end))
             continue
+        if kind == "LEFT_BRACE" and (head := _head_of_block(layout, raw, index)) is not None:
+            layout.scan.report(block(head, token))
+            layout.is_wrapped = at_line_start = True
+            continue
         if kind == "COMMA" and layout.in_members:
             kind = _comma(layout, raw, index)
             token = token._replace(type=kind)
@@ -451,6 +458,8 @@ def lay_out(scan: Scan) -> list[Token]:
                 _close_all(layout, 0, token.start)
             if not layout.open:
                 token = token._replace(type=token.text.upper())
+        if kind == "NAME" and at_line_start and not layout.open:
+            layout.head = token
         layout.tokens.append(token)
         at_line_start = False
     if layout.open:
@@ -519,6 +528,19 @@ def _open(layout: Layout, token: Token) -> None:
     layout.open.append(Open(token, holds_members=is_inputs or token.type == "LEFT_BRACE"))
 
 
+def _head_of_block(layout: Layout, raw: list[Token], index: int) -> Token | None:
+    """The first word of the declaration whose messages the brace at `index` holds, as a block of other languages does.
+
+    None where the brace may begin a value, or what follows is no message.
+    """
+    head = layout.head
+    if layout.open or layout.last_type in BEFORE_BRACES or head is None or head.type in ("TYPE", "IMPORT"):
+        return None
+    first = next((token for token in raw[index + 1 :] if token.type != "NEWLINE"), head)
+    is_field = _kinds_after(raw, index, 2)[1] in ("COLON", "AS")
+    return head if first.type == "NAME" and first.text.upper() in MESSAGES and not is_field else None
+
+
 def _close(layout: Layout, token: Token) -> None:
     """Close the bracket that the token closes, and those inside it that were forgotten."""
     for depth in range(len(layout.open) - 1, -1, -1):
@@ -531,6 +553,9 @@ def _close(layout: Layout, token: Token) -> None:
             return
         if layout.open[depth].token.type == "TAG_OPEN":
             break
+    if layout.is_wrapped and token.type == "RIGHT_BRACE" and not layout.open:
+        layout.is_wrapped = False
+        return
     layout.scan.refuse("stray-bracket", f"a `{token.text}` without an opening bracket", token.span, "remove it")
 
 

@@ -13,24 +13,18 @@ def problems(text: str) -> list[tuple[int, str]]:
 
 
 def test_each_wrong_field_is_reported() -> None:
-    assert problems("type A = {\n  a string\n  b: integer\n  c integer\n}\n") == [
-        (2, "unexpected-token"),
-        (4, "unexpected-token"),
-    ]
+    text = "type A = {\n  a string\n  b: integer\n  c integer\n}\n"
+    assert problems(text) == [(2, "unexpected-token"), (4, "unexpected-token")]
 
 
 def test_a_mistake_in_an_inner_object_does_not_hide_one_in_the_outer() -> None:
-    assert problems("type A = {\n  a: {\n    b string\n  }\n  c integer\n}\n") == [
-        (3, "unexpected-token"),
-        (5, "unexpected-token"),
-    ]
+    text = "type A = {\n  a: {\n    b string\n  }\n  c integer\n}\n"
+    assert problems(text) == [(3, "unexpected-token"), (5, "unexpected-token")]
 
 
 def test_each_wrong_declaration_is_reported() -> None:
-    assert problems("type = string\ntype B = integer\ntype C integer\n") == [
-        (1, "unexpected-token"),
-        (3, "unexpected-token"),
-    ]
+    text = "type = string\ntype B = integer\ntype C integer\n"
+    assert problems(text) == [(1, "unexpected-token"), (3, "unexpected-token")]
 
 
 def test_the_messages_of_a_template_with_a_wrong_first_line_are_read() -> None:
@@ -58,11 +52,8 @@ def test_a_missing_quote_ends_at_the_next_message() -> None:
 
 
 def test_a_missing_brace_ends_at_the_next_declaration() -> None:
-    assert problems("type A = {\n  a: integer\n\ntype B integer\n\ntype C = {\n  c integer\n}\n") == [
-        (1, "unclosed-brace"),
-        (4, "unexpected-token"),
-        (7, "unexpected-token"),
-    ]
+    text = "type A = {\n  a: integer\n\ntype B integer\n\ntype C = {\n  c integer\n}\n"
+    assert problems(text) == [(1, "unclosed-brace"), (4, "unexpected-token"), (7, "unexpected-token")]
 
 
 @pytest.mark.parametrize("word", ["import", "type", "template", "system", "user", "assistant"])
@@ -72,4 +63,5 @@ def test_a_key_called_like_a_declaration_begins_none(word: str) -> None:
 
 def test_only_a_field_can_be_said_to_have_no_type() -> None:
     found = parse_text('template t(a: text):\nuser: "x"\n').diagnostics
-    assert [one.headline.partition("found")[2] for one in found] == [" `:`", " `:`"]
+    block = "the messages of a template stand in no block"
+    assert [one.headline for one in found] == [block, 'expected a text in `"""`, found `:`']
