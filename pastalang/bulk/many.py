@@ -35,6 +35,7 @@ from pastalang.runtime.log import call_hook, check_hook
 from pastalang.runtime.models.choice import default_model
 from pastalang.runtime.models.source import DTypeName
 from pastalang.runtime.result import Extraction
+from pastalang.values.describe import pace
 from pastalang.values.pydantic.from_core import name_of_type
 
 T = TypeVar("T")
@@ -330,7 +331,7 @@ class _Bar:
     def _line(self) -> str:
         seconds = max(time.monotonic() - self._begun, 1e-9)
         of = "" if self._total is None else f" of {self._total:,}"
-        parts = [f"{self._done:,}{of} documents", f"{self._done / seconds:.1f}/s"]
+        parts = [f"{self._done:,}{of} documents", pace(self._done / seconds)]
         if self._failed:
             parts.append(f"{self._failed:,} failed")
         if self._done >= self._at_once and self._total is not None and self._total > self._done:

@@ -6,9 +6,9 @@ import gc
 import json
 import signal
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -67,7 +67,7 @@ from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
 from pastalang.runtime.models.source import NAMES, is_address
 from pastalang.runtime.windows import MergeRule
-from pastalang.values.describe import counted
+from pastalang.values.describe import counted, pace
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -526,15 +526,24 @@ _EVERY: Final = 30.0  # seconds between two plain lines
 
 
 class BulkProgress:
-    """A context manager. `total` is None if nobody knows how many documents there are."""
+    """A context manager. `total` is None if nobody knows how many documents there are.
 
-    def __init__(self, stream: TextIO, *, total: int | None, at_once: int = 1, every: float = _EVERY) -> None:
+    What a run waits for (a pass of a model, a server, the processes of a cluster) may take long, so plain lines come
+    from a thread of their own, as a terminal is drawn by one. `waits` waits so many seconds, and says whether the run
+    is over.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, total: int | None, at_once: int = 1, waits: Callable[[float], bool] | None = None
+    ) -> None:
         self._stream = stream
         self._total = total
         self._at_once = at_once  # documents in flight: the first ones say nothing of how long the others take
-        self._every = every
-        self._shown = time.monotonic()
+        self._over = threading.Event()
+        self._waits = waits or self._over.wait
+        self._totals: Totals | None = None  # as they were when the last row arrived
         self._live: Progress | None = None
+        self._lines: threading.Thread | None = None
         if stream.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn
@@ -543,13 +552,20 @@ class BulkProgress:
             columns = (BarColumn(bar_width=24), TextColumn("{task.description}"))
             self._live = Progress(*columns, console=console, refresh_per_second=4, transient=True)
             self._task = self._live.add_task("", total=total)
+        else:
+            self._lines = threading.Thread(target=self._say_now_and_then, daemon=True)
 
     def show(self, totals: Totals) -> None:
         if self._live is not None:
             self._live.update(self._task, completed=totals.rows, description=self._line(totals))
-        elif time.monotonic() - self._shown >= self._every:
-            self._shown = time.monotonic()
-            self.note(self._line(totals))
+        else:
+            self._totals = replace(totals, statuses=totals.statuses.copy())
+
+    def _say_now_and_then(self) -> None:
+        while not self._waits(_EVERY):
+            if self._totals is not None:
+                with suppress(OSError, ValueError):  # a stream that is closed ends no run
+                    self.note(self._line(self._totals))
 
     def note(self, text: str) -> None:
         """A line that stays."""
@@ -563,9 +579,9 @@ class BulkProgress:
         new, seconds = totals.rows - totals.resumed, max(totals.seconds, 1e-9)
         rate = new / seconds
         of = "" if self._total is None else f" of {self._total:,}"
-        parts = [f"{totals.rows:,}{of} documents", f"{rate:.1f}/s"]
-        if totals.rows:
-            parts.append(f"{totals.output_tokens / totals.rows * rate:,.0f} tokens/s")
+        parts = [f"{totals.rows:,}{of} documents"]
+        if new:
+            parts += [pace(rate), pace(totals.output_tokens / totals.rows * rate, "tokens", digits=0)]
             parts += [f"{totals.passes / totals.rows:.1f} passes each"] if totals.passes else []
         if totals.failed:
             parts.append(f"{totals.failed:,} failed")
@@ -576,11 +592,16 @@ class BulkProgress:
     def __enter__(self) -> BulkProgress:
         if self._live is not None:
             self._live.start()
+        if self._lines is not None:
+            self._lines.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, found: BaseException | None, at: TracebackType | None) -> None:
         if self._live is not None:
             self._live.stop()
+        if self._lines is not None:
+            self._over.set()
+            self._lines.join()
 
 
 def duration(seconds: float) -> str:

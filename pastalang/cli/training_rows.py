@@ -58,7 +58,7 @@ from pastalang.plan.structure import walk_plan
 from pastalang.program.program import AutoBody, JsonBody, Program, Template
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, revision_of
-from pastalang.values.describe import counted
+from pastalang.values.describe import counted, pace
 
 if TYPE_CHECKING:
     from pastalang.training.data import Asked, Row
@@ -207,7 +207,7 @@ class _Progress:
 
     def __call__(self, totals: LabelTotals) -> None:
         rate = (totals.rows - totals.resumed) / max(totals.seconds, 1e-9)
-        parts = [f"{totals.rows:,} of {totals.of:,} rows", f"{totals.kept:,} kept", f"{rate:.1f}/s"]
+        parts = [f"{totals.rows:,} of {totals.of:,} rows", f"{totals.kept:,} kept", pace(rate)]
         if rate:
             parts.append(f"{duration((totals.of - totals.rows) / rate)} left")
         if self._live is not None:

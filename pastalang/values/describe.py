@@ -39,6 +39,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending}"
 
 
+def pace(rate: float, noun: str = "", *, digits: int = 1) -> str:
+    """`1.5/s`, and what is slower as `3.2/min` or `1.2/h`; with a noun `7 tokens/s`."""
+    unit, seconds = next((one for one in (("s", 1), ("min", 60)) if rate * one[1] >= 1 or not rate), ("h", 3600))
+    return f"{rate * seconds:,.{digits}f}{noun and f' {noun}'}/{unit}"
+
+
 def describe(type: t.Type) -> str:
     match type:
         case t.String(format=None):

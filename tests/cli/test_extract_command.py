@@ -12,6 +12,7 @@ import random
 import re
 import signal
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -499,21 +500,26 @@ def test_a_cluster_without_ray_says_what_to_install(model: Path, monkeypatch: py
     assert result.exit_code == 3 and "a cluster needs Ray: pip install 'pastalang[ray]'" in result.stderr
 
 
-def test_progress_is_live_on_a_terminal_and_a_line_now_and_then_elsewhere() -> None:
-    totals = Totals()
-    meta = {"input_tokens": 9, "output_tokens": 5, "passes": 3}
+def test_progress_is_live_on_a_terminal_and_a_line_every_30_seconds_elsewhere() -> None:
+    totals, meta = Totals(), {"input_tokens": 9, "output_tokens": 5, "passes": 3}
     for status in ("ok", "ok", "error"):
         totals.add({"_status": status, "_meta": meta})
-    totals.began -= 2
-    plain, quiet, terminal = io.StringIO(), io.StringIO(), Terminal()
-    for stream, every in ((plain, 0.0), (quiet, 30.0), (terminal, 30.0)):
-        with BulkProgress(stream, total=1_000, at_once=3, every=every) as progress:
-            progress.show(totals)
-    assert quiet.getvalue() == ""
-    said = plain.getvalue()
-    assert said.startswith("3 of 1,000 documents, 1.5/s, 7 tokens/s, 3.0 passes each, 1 failed, 11 min left")
-    assert " left" not in BulkProgress(plain, total=1_000, at_once=4)._line(totals)  # fewer than are in flight
-    assert "3 of 1,000 documents" in terminal.getvalue() and "\x1b" in terminal.getvalue()
+
+    def said(stream: io.StringIO, seconds: float, at_once: int = 3) -> str:
+        """No row comes while two lines are due."""
+        totals.began, is_over = time.perf_counter() - seconds, iter((False, False, True))
+        progress = BulkProgress(stream, total=1_000, at_once=at_once, waits=lambda one: one != 30.0 or next(is_over))
+        progress.show(totals)
+        with progress:
+            pass
+        return stream.getvalue()
+
+    line = "3 of 1,000 documents, 1.5/s, 7 tokens/s, 3.0 passes each, 1 failed, 11 min left\n"
+    assert said(io.StringIO(), 2) == 2 * line
+    slow, slower = (said(io.StringIO(), seconds, at_once=4) for seconds in (56.3, 9_000))
+    assert ", 3.2/min, 16 tokens/min, " in slow and ", 1.2/h, 6 tokens/h, " in slower
+    assert " left" not in slow + slower  # fewer rows than are in flight
+    assert "3 of 1,000 documents" in said(terminal := Terminal(), 2) and "\x1b" in terminal.getvalue()
     assert [duration(seconds) for seconds in (3, 300, 9000)] == ["3 s", "5 min", "2.5 h"]
 
 
