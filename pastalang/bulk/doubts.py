@@ -16,7 +16,7 @@ from pastalang.runtime.doubtful import UNSURE, is_impossible, repeats, texts_in
 from pastalang.runtime.models.source import KNOWN
 from pastalang.values.describe import counted
 from pastalang.values.lengths import closed_texts
-from pastalang.values.paths import in_any_item
+from pastalang.values.paths import in_any_item, is_inside, path_text
 
 _FEW: Final = 10  # rows whose answers are not compared with one another
 _OFTEN: Final = 0.1  # the share of rows from which on something is said, once there are more than those few
@@ -37,6 +37,7 @@ class Doubts:
     confidence: Counter[str] = field(default_factory=Counter)  # sums
     confident: Counter[str] = field(default_factory=Counter)  # how many are in each sum
     cut: Counter[str] = field(default_factory=Counter)  # rows in which a limit ended the field
+    in_circles: Counter[str] = field(default_factory=Counter)  # those of them in which it repeated itself
     long: Counter[str] = field(default_factory=Counter)  # rows that are long for the model, by its name
     failed: Counter[str] = field(default_factory=Counter)  # by status
     reasons: dict[str, str] = field(default_factory=dict)  # the first of each
@@ -46,20 +47,25 @@ class Doubts:
         if row.get("_error") and status not in ("unsure", "truncated"):
             self.failed[status] += 1
             self.reasons.setdefault(status, row["_error"])
-        self.cut.update({in_any_item(one["field"]) for one in row.get("_fields", ()) if one.get("truncated")})
+        cut = [(in_any_item(where), repeated) for where, repeated in row.get("_truncations", ())]
+        circles = dict.fromkeys((where for where, repeated in cut if repeated), 1)
+        self.cut.update(dict.fromkeys((where for where, _ in cut), 1))
+        self.in_circles.update(circles)
         model = KNOWN.get(meta.get("model", ""))
         if model is not None and "windows" not in meta and meta.get("input_tokens", 0) > model.reads:
             self.long[model.name] += 1
         if row.get("value") is None:
             return
         self.rows += 1
-        value = row["value"] if isinstance(row["value"], dict) else {"the value": row["value"]}
+        has_keys = isinstance(row["value"], dict)
+        value = row["value"] if has_keys else {"the value": row["value"]}
         for key, part in value.items():
             seen, spelled = self.values[key], json.dumps(part, ensure_ascii=False, default=str)
             if spelled in seen or len(seen) < _KEPT:
                 seen[spelled] += 1
             texts = list(texts_in(part))
-            self.repeating[key] += any(map(repeats, texts))
+            inside = any(not has_keys or is_inside(where, path_text([key])) for where in circles)
+            self.repeating[key] += inside or any(map(repeats, texts))
             self.undated[key] += any(map(is_impossible, texts))
         for one in row.get("_fields", ()):
             self.confidence[in_any_item(one["field"])] += one["confidence"]
@@ -98,9 +104,11 @@ class Doubts:
 
     def _cut(self) -> Iterator[str]:
         for key, count in self.cut.items():
-            how = "raise it: Tokens or max=, or --max-tokens where the type gives none"
-            if self.repeating[key.partition(".")[0].partition("[")[0]]:
-                how = "the text repeats itself, so a higher one does not help"
+            how, often = "raise it: Tokens or max=, or --max-tokens where the type gives none", self.in_circles[key]
+            if often == count:
+                how = "it repeats itself, so a higher one does not help"
+            elif often:
+                how = f"in {often:,} it repeats itself, where a higher one does not help; else {how}"
             yield f"{key}: truncated at its limit in {counted(count, 'row')}; {how}"
 
     def _long(self) -> Iterator[str]:

@@ -359,7 +359,8 @@ def rows_of(
 
 
 def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origin) -> Row:
-    """The row of a document: its value, its status, where the value comes from, and what it cost."""
+    """The row of a document: its value, its status, where the value comes from, and what it cost; and for the summary
+    of the run, which is not written, what a limit has cut."""
     value, misfit = value_of(found, task)
     doubt = _doubt(found, task.min_confidence) if found.status == "ok" else None
     problem = misfit or found.problem or doubt
@@ -382,6 +383,7 @@ def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origi
             "version": __version__,
             **({"windows": [_window(one) for one in found.windows]} if found.windows else {}),
         },
+        "_truncations": [] if found.run is None else [(one.where, one.repeats) for one in found.run.truncations],
     }
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from pastalang.plan.branches import Form, Value
 from pastalang.plan.plan import Plan
 from pastalang.runtime.answer_parts import FieldResult, Stretch, Truncation
+from pastalang.runtime.doubtful import goes_round, repeats_where_cut
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer
@@ -194,13 +196,15 @@ class LayoutBuilder:
                 case WrittenBranch(branch=forked):
                     self.write_branch(forked, into)
                 case WrittenLoop(name=name, items=items):
-                    self._loop(one)
+                    before, starts = len(self.truncations), list[int]()
                     values: list[dict[str, Any]] = []
                     if not self._is_part(name):
                         into[last_name(name)] = values
                     for item in items:
                         values.append({})
+                        starts.append(len(self.stretches))
                         self.write(item, branch, values[-1])
+                    self.truncations[before:before] = self._truncation_of(one, starts)
 
     def write_branch(self, branch: Author, into: dict[str, Any]) -> None:
         start = self._length
@@ -212,31 +216,33 @@ class LayoutBuilder:
             self.stretches.append(Stretch(text, branch.number, is_forced))
             self._length += len(text)
 
-    def _loop(self, loop: WrittenLoop) -> None:
-        """A list that is as long as the planner lets it be may have been longer."""
+    def _truncation_of(self, loop: WrittenLoop, starts: list[int]) -> Iterator[Truncation]:
+        """A list that is as long as the planner lets it be may have been longer. Its items begin at these stretches."""
         repeat = loop.repeat
         if repeat is None or not repeat.has_default_maximum or len(loop.items) < repeat.maximum:
             return
         became = repeat.sampling.on_truncated or self._request.base.on_truncated
+        became = "raise" if became == "null" else became
         where = place_of(loop.name, loop.place)
-        self.truncations.append(
-            Truncation(loop.name, where, repeat.maximum, "item", "raise" if became == "null" else became)
-        )
+        stretches = (self.stretches[first:end] for first, end in pairwise([*starts, len(self.stretches)]))
+        items = ["".join(one.text for one in item).lstrip("[, \n") for item in stretches]
+        yield Truncation(loop.name, where, repeat.maximum, "item", became, goes_round(items))
 
-    def _becomes_null(self, field: Field) -> bool:
+    def _becomes_null(self, field: Field, written: JsonValue) -> bool:
         """Notes that the field was cut. Says whether its value is null instead; a type without null is an error."""
         became = field.on_truncated
         is_nullable = field.form is Form.JSON and not find_mismatches(field.type, None, self._types)
         if became == "null" and not is_nullable:
             became = "raise"
         where = place_of(field.path, field.items)
-        self.truncations.append(Truncation(field.path, where, field.decoding.limit, "token", became))
+        circles = repeats_where_cut(written)
+        self.truncations.append(Truncation(field.path, where, field.decoding.limit, "token", became, circles))
         return became == "null"
 
     def write_field(self, field: Field, branch: Author, into: dict[str, Any]) -> None:
         start, before, first = self._length, len(self.fields), len(self.stretches)
         problem = field.problem
-        is_cut = field.truncated and self._becomes_null(field)
+        is_cut = field.truncated and self._becomes_null(field, self._value(field, branch).exact)
         if field.is_auto:
             value = self._text_with_threads(field, branch, into)
         elif is_cut:

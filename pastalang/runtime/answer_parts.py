@@ -98,6 +98,7 @@ class Truncation:
     path, where   the field, such as `lines[].name`, and the value, such as `lines[2].name`
     limit, unit   such as 24 and "token", or 8 and "item"
     became        "keep", "null" or "raise"; None if nothing is set, so that it is kept and warned of
+    repeats       whether it said the same again and again when it ended, so that a higher limit gives more of the same
     """
 
     path: str
@@ -105,6 +106,7 @@ class Truncation:
     limit: int
     unit: str
     became: OnTruncated | None
+    repeats: bool = False
 
     def __str__(self) -> str:
         return f"{self.where} ({counted(self.limit, self.unit)})"

@@ -51,7 +51,7 @@ class Question:
         if self.options.get("details"):
             return found
         if doubts := found.doubtful:
-            level = logging.WARNING if any(odd_values(found.fields)) else logging.INFO
+            level = logging.WARNING if any(odd_values(found.fields, found.result.truncations)) else logging.INFO
             _LOG.log(level, "the answer is doubtful: %s; `details=True` says more", "; ".join(doubts))
         return found.value
 

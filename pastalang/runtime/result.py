@@ -31,7 +31,7 @@ _EXTRA_USAGE: Final = {
     "reused_tokens": "tokens reused", "repair_passes": "passes of repair", "confirmed_tokens": "drafts confirmed",
     "given_up": "attempts without room", "requests": "requests",
 }  # fmt: skip
-_ADVICE: Final = 'raise their limits, or set `on_truncated` to "keep", "null" or "raise"'
+_ADVICE: Final = 'set `on_truncated` to "keep", "null" or "raise"'
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -276,8 +276,8 @@ class Extraction(Generic[T_co]):
     error        the exception that ended the document; None if it has a value
     problem      why the status is not "ok", on one line
     fields       every field with its text, confidence and place in the source
-    doubtful     why values may be wrong, a line each: texts that repeat themselves, impossible dates, fields with a
-                 confidence below 0.5
+    doubtful     why values may be wrong, a line each: texts that repeat themselves, lists that do so until their limit,
+                 impossible dates, fields with a confidence below 0.5
     confidence   that of the least certain field, to be compared with a threshold; 1 if there are no fields, 0 if the
                  document failed
     truncated    whether a limit ended a value
@@ -354,7 +354,8 @@ class Extraction(Generic[T_co]):
 
     @property
     def doubtful(self) -> tuple[str, ...]:
-        return (*odd_values(self.fields), *unsure_values(self.fields))
+        cut = () if self.run is None else self.run.truncations
+        return (*odd_values(self.fields, cut), *unsure_values(self.fields))
 
     @property
     def sources(self) -> dict[str, str]:
@@ -403,8 +404,17 @@ def _windows_shown(windows: Sequence[Window]) -> list[tuple[int, int, str]]:
 
 def advice_on(truncations: Iterable[Truncation]) -> str:
     """The warning for values that their limits have cut and nobody has decided about, or '' if there are none."""
-    cut = _each_once(f"{one.path} ({counted(one.limit, one.unit)})" for one in truncations if one.became is None)
-    return f"values were cut at their limits: {first_of(cut, _FIELDS_SHOWN)}; {_ADVICE}" if cut else ""
+    undecided = [one for one in truncations if one.became is None]
+    if not undecided:
+        return ""
+    cut = _each_once(f"{one.path} ({counted(one.limit, one.unit)})" for one in undecided)
+    repeated = list(dict.fromkeys(one.path for one in undecided if one.repeats))
+    if all(one.repeats for one in undecided):
+        how = f"they repeat themselves, so higher limits do not help; {_ADVICE}"
+    else:
+        some = f", except where they repeat themselves ({first_of(repeated, _FIELDS_SHOWN)})" if repeated else ""
+        how = f"raise their limits{some}, or {_ADVICE}"
+    return f"values were cut at their limits: {first_of(cut, _FIELDS_SHOWN)}; {how}"
 
 
 def _each_once(fields: Iterable[str]) -> list[str]:

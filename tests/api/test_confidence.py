@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from datetime import date
+from typing import Annotated
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 import pastalang
 from tests.api.engines import WARM, hashing, json_program, uniform, writing
@@ -77,16 +78,24 @@ def test_details_change_no_answer() -> None:
         assert len(texts) == 1
 
 
+class Mark(BaseModel):
+    mark: bool
+
+
 class Diary(BaseModel):
     day: date
     note: str
+    wet: Annotated[list[bool], Field(max_length=4)]
+    marks: Annotated[list[Mark], Field(min_length=16)]
 
 
 def test_an_answer_that_cannot_be_meant_is_logged_unless_its_details_are_asked_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    engine = writing({'"day": ': '"9452-01-01"', '"note": ': '"ha ha ha ha ha ha"'})
-    doubts = ("day: is an impossible date", "note: repeats itself")
+    """Equal items of a list that ended by itself are none."""
+    said = {'"day": ': '"9452-01-01"', '"note": ': '"ha ha ha ha ha ha"', '"wet": ': "[true, true, true, true]"}
+    engine = writing({**said, '"mark": ': "true"}, on_truncated="keep")
+    doubts = ("day: is an impossible date", "note: repeats itself", "marks: repeats itself")
     found = engine.extract(Diary, "ha", details=True)
     assert found.doubtful == doubts and not caplog.records
     engine.extract(Diary, "ha")

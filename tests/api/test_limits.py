@@ -16,7 +16,7 @@ from pydantic import BaseModel
 import pastalang
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
-from tests.api.engines import VOCABULARY, hashing, json_program, mini, text_program, uniform
+from tests.api.engines import VOCABULARY, hashing, json_program, mini, text_program, uniform, writing
 
 CUT = json_program(
     "  name: string(max=4) | null\n  kind: string(max=5)\n  size: integer(1..9)", inputs='t: text = ""', says="{t}."
@@ -24,13 +24,34 @@ CUT = json_program(
 
 
 def test_a_cut_value_is_kept_with_one_warning_for_a_call() -> None:
-    with pytest.warns(
-        pastalang.TruncationWarning, match=r"at their limits: name \(4 tokens\), kind \(5 tokens\)"
-    ) as said:
+    cut = r"at their limits: name \(4 tokens\), kind \(5 tokens\); raise their limits, or set"
+    with pytest.warns(pastalang.TruncationWarning, match=cut) as said:
         result = uniform().run(CUT)
     assert len(said) == 1 and said[0].filename == __file__
     assert [str(one) for one in result.truncations] == ["name (4 tokens)", "kind (5 tokens)"] and result.truncated
     assert isinstance(result.truncations[0], pastalang.Truncation)
+
+
+AGAIN = "they repeat themselves, so higher limits do not help; set `on_truncated`"
+HIGHER = "raise their limits, or set `on_truncated`"
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ('"abc", "abc", "abc", "abc", "abc", "abc", "abc", "abc"', AGAIN),
+        ('"bc", "abd", "abc", "abd", "abc", "abd", "abc", "abd"', AGAIN),
+        ('"abc", "abc", "abd", "abd", "abc", "abd", "abc", "abd"', HIGHER),
+        ('"abc", "abc", "abc", "abc", "abc", "b", "c", "abc", "abc"', HIGHER),
+    ],
+)
+def test_a_list_that_goes_round_is_not_helped_by_a_higher_limit(words: str, advice: str) -> None:
+    """Its last item may be cut."""
+    for limit in (50, 51, 52):
+        with pytest.warns(pastalang.TruncationWarning, match=rf"words \({limit} tokens\); {advice}"):
+            writing({'"words": ': f"[{words}]"}).run(json_program(f"  words: [string(max=6)](max_tokens={limit})"))
+    with pytest.warns(pastalang.TruncationWarning, match=r"limits, except where they repeat themselves \(lines\), or"):
+        uniform().run(json_program("  name: string(max=4)\n  lines: [{ size: integer(1..9) }](min=16)"))
 
 
 def test_a_batch_warns_once_and_counts() -> None:
@@ -48,10 +69,9 @@ def test_a_document_in_windows_names_each_field_that_was_cut_once() -> None:
 
 
 def test_a_task_and_a_stream_warn_too() -> None:
-    with pytest.warns(pastalang.TruncationWarning):
-        asyncio.run(uniform().arun(CUT))
-    with pytest.warns(pastalang.TruncationWarning):
-        list(uniform().stream(CUT))
+    for call in (lambda: asyncio.run(uniform().arun(CUT)), lambda: list(uniform().stream(CUT))):
+        with pytest.warns(pastalang.TruncationWarning):
+            call()
 
 
 def test_what_is_asked_for_is_not_warned_of() -> None:
@@ -70,9 +90,8 @@ def test_a_cut_value_becomes_an_error_with_the_result() -> None:
 
 
 def test_a_cut_value_becomes_null_where_its_type_has_one() -> None:
-    nullable = json_program(
-        "  name: string(max=4) | null\n  again: string(max=6) | null after name\n  size: integer(1..9)"
-    )
+    fields = "  name: string(max=4) | null\n  again: string(max=6) | null after name\n  size: integer(1..9)"
+    nullable = json_program(fields)
     result = uniform().run(nullable, on_truncated="null")
     assert result.value == json.loads(result.text) == {"name": None, "again": None, "size": 1}
     assert result.field("name").truncated and "cut at its limit of 4 tokens" in str(result.field("name").problem)

@@ -340,13 +340,16 @@ def test_a_run_says_what_is_doubtful_about_its_rows() -> None:
 
     def add(number: int, *, day: str, note: str, **meta: object) -> None:
         sure = [{"field": "kind", "confidence": 0.35}, {"field": "size", "confidence": 0.3}]
-        sure += [{"field": "note", "confidence": 0.9, "truncated": len(note) > 9}]
-        value = {"kind": "a" if number else "b", "day": day, "note": note, "size": number % 3}
-        doubts.add({"value": value, "_fields": sure, "_meta": meta})
+        cut = [("note", number > 8)] * (len(note) > 9) + [("lines[2].day", True), ("lines", True)] * (number > 8)
+        value = {"kind": "a" if number else "b", "day": day, "note": note, "size": number % 3, "lines": [number]}
+        doubts.add({"value": value, "_fields": sure, "_truncations": cut, "_meta": meta})
 
     for number in range(9):
-        add(number, day="2024-05-01", note=f"note {number}")
-    assert doubts.lines(plan) == ["size: its mean confidence is 0.30"] and doubts.problems() == []
+        add(number, day="2024-05-01", note=f"note {number}" + "abcdefgh"[:number])
+    higher = "raise it: Tokens or max=, or --max-tokens where the type gives none"
+    assert doubts.lines(plan) == ["size: its mean confidence is 0.30"]
+    assert doubts.problems() == [f"note: truncated at its limit in 5 rows; {higher}"]
+    again = "in 2 it repeats itself, where a higher one does not help"
     add(9, day="3333-03-03", note="fluententententent")
     add(10, day="2452-01-01", note="££££££££££££", model="pasta-mini", input_tokens=900)
     doubts.add({"value": None, "_fields": [], "_status": "too_long", "_error": "a.txt: reaches position 9"})
@@ -354,12 +357,15 @@ def test_a_run_says_what_is_doubtful_about_its_rows() -> None:
         'kind: 10 of 11 rows have "a"',
         'day: 9 of 11 rows have "2024-05-01"',
         "note: repeats itself in 2 of 11 rows",
+        "lines: repeats itself in 2 of 11 rows",
         "day: is an impossible date in 2 of 11 rows",
         "kind: its mean confidence, 0.35, is that of a blind choice of 3",
         "size: its mean confidence is 0.30",
     ]
     assert doubts.problems() == [
-        "note: truncated at its limit in 2 rows; the text repeats itself, so a higher one does not help",
+        f"note: truncated at its limit in 7 rows; {again}; else {higher}",
+        "lines[].day: truncated at its limit in 2 rows; it repeats itself, so a higher one does not help",
+        "lines: truncated at its limit in 2 rows; it repeats itself, so a higher one does not help",
         "1 document with more than 600 tokens, of which pasta-mini overlooks much: --window 128 reads them in parts",
         "1 too_long, the first: a.txt: reaches position 9",
         "too_long: --window 128 reads a long text in parts and merges what they say",

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from pastalang.plan.branches import (
-    ROOT,
-    Choose,
-    Fork,
-    Hole,
-    Join,
-    Release,
-    Repeat,
-    Seen,
-    Text,
-)
+from pastalang.plan.branches import ROOT, Choose, Fork, Hole, Join, Release, Repeat, Seen, Text
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from tests.plan.programs import (

@@ -16,16 +16,7 @@ from pastalang.plan.run_log import Drawn, RunLog
 from pastalang.plan.simulate import Simulated, Simulator, simulate
 from pastalang.program import types as t
 from tests.plan.given_runs import Items, Outcome, Outcomes, given_run
-from tests.plan.programs import (
-    each,
-    field,
-    hole,
-    json_body,
-    plan_of,
-    sync,
-    text,
-    text_body,
-)
+from tests.plan.programs import each, field, hole, json_body, plan_of, sync, text, text_body
 
 MOST = 400  # schedules of one program
 TWO = Drawn.plain(2)

@@ -13,13 +13,7 @@ from typing import Any
 import pytest
 
 import pastalang
-from pastalang import (
-    Engine,
-    Mode,
-    Result,
-    Sampling,
-    TooLong,
-)
+from pastalang import Engine, Mode, Result, Sampling, TooLong
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing.byte_tokenizer import byte_tokenizer

@@ -204,10 +204,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "complex": (complex, "a complex number has no spelling"),
     "a class": (Annotated[object, PlainValidator(lambda value: value)], "a plain validator does not say"),
     "Decimal of no digits": (Annotated[Decimal, Field(max_digits=0, decimal_places=0)], "no decimal lies between"),
-    "a pattern with an intersection": (
-        Annotated[str, Field(pattern="^[a-z&&[aeiou]]+$")],
-        "the operator `&&`",
-    ),
+    "a pattern with an intersection": (Annotated[str, Field(pattern="^[a-z&&[aeiou]]+$")], "the operator `&&`"),
     "a pattern with a difference": (Annotated[str, Field(pattern="^[+--b]$")], "the operator `--`"),
     "a pattern with a border of words": (Annotated[str, Field(pattern=r"^\<a$")], r"the anchor `\<`"),
     "dict of bool keys": (dict[bool, int], "keys of the type bool"),
