@@ -134,8 +134,8 @@ MAX_SCHEMA_ENUM_BYTES: Final = 64_000
 # alternative of one with each of the others: 10 next to 10 are 100.
 MAX_SCHEMA_MERGED: Final = 200_000
 
-# Steps in which the alternatives of one JSON Schema are compared. After these, `oneOf` is left to the check of the
-# finished value.
+# Steps in which the alternatives of one JSON Schema are compared, and the keys of an object with its patterns. After
+# these, `oneOf` is left to the check of the finished value, and the object is one hole.
 MAX_SCHEMA_WORK: Final = 10_000
 
 # Parts of a JSON Schema that become one hole each hold copies of what they refer to. If all copies together are more

@@ -19,7 +19,7 @@ from pastalang import NotExpressible, check_source
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.values.conversion import Converted
-from pastalang.values.fit import document_mismatches, find_mismatches, read, to_python
+from pastalang.values.fit import document_mismatches, find_mismatches, read, to_python, without_absent
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.pydantic.from_core import type_of_model
 from pastalang.values.pydantic.to_model import model_of
@@ -150,20 +150,21 @@ FIELD_SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.integers(1, 4).map(lambda step: Annotated[int, Field(multiple_of=step)]),
     st.sampled_from(
         [
-            bool,
-            int,
-            float,
-            str,
-            datetime.date,
-            datetime.time,
-            datetime.datetime,
-            uuid.UUID,
-            Color,
-            Any,
-            Leaf,
-            Branch,
-            Literal["a", "ab", 3],
-            Annotated[Union[Leaf, Branch], Field(discriminator="kind")],  # noqa: UP007
+            *(
+                bool,
+                int,
+                float,
+                str,
+                datetime.date,
+                datetime.time,
+                datetime.datetime,
+                uuid.UUID,
+                Color,
+                Any,
+                Leaf,
+                Branch,
+            ),
+            *(Literal["a", "ab", 3], Annotated[Union[Leaf, Branch], Field(discriminator="kind")]),  # noqa: UP007
         ]
     ),
 )
@@ -236,6 +237,7 @@ KEYWORDS = [
     "type", "enum", "const", "items", "prefixItems", "properties", "required", "additionalProperties", "anyOf", "oneOf",
     "allOf", "not", "$ref", "$defs", "pattern", "format", "minimum", "maximum", "minLength", "maxItems", "uniqueItems",
     "patternProperties", "propertyNames", "multipleOf", "default", "title", "discriminator", "minItems", "$id",
+    "minProperties", "maxProperties",
 ]  # fmt: skip
 SCHEMA_LIKE = st.recursive(
     st.one_of(
@@ -258,15 +260,39 @@ def test_no_document_makes_the_import_stumble(document: JsonValue) -> None:
         find_mismatches(found.type, {"a": 1}, found.types)
 
 
-@given(SCHEMA_LIKE, st.lists(ANY_VALUE, max_size=4))
-def test_what_an_imported_type_takes_the_schema_takes(document: JsonValue, values: list[JsonValue]) -> None:
+KEYS = st.sampled_from(["a", "ab", "b", "x-1", "ß9", " ", "\x1c", ""])
+SEARCHES = st.sampled_from(["^a", "b$", "^[a-z]+$", "^x-", r"^\w+$", r"\d", r"\W", r"^\S*$", "-|b", ".", "^$", "9"])
+OF_KEYS = st.sampled_from(
+    [
+        *(True, False, {}, {"type": "null"}, {"type": "integer"}, {"type": ["number", "null"]}, {"minimum": 0}),
+        *({"type": "integer", "maximum": 2}, {"const": 1}, {"type": "integer", "default": 1}, {"enum": [1, None]}),
+        {"$ref": "#/$defs/d"},
+    ]
+)
+NAMES = SEARCHES.map(lambda search: {"pattern": search}) | st.sampled_from(
+    [True, {"minLength": 2}, {"enum": ["a", "b"]}, {"not": {"const": "a"}}, {"$ref": "#/$defs/k"}]
+)
+RECORDS = st.fixed_dictionaries(
+    {"type": st.just("object"), "properties": st.dictionaries(KEYS, OF_KEYS, max_size=4)},
+    optional={
+        "required": st.lists(KEYS, max_size=2, unique=True), "additionalProperties": OF_KEYS, "propertyNames": NAMES,
+        "patternProperties": st.dictionaries(SEARCHES, OF_KEYS, max_size=2), "minProperties": st.integers(0, 3),
+        "maxProperties": st.integers(0, 3), "$defs": st.just({"d": {"type": "integer"}, "k": {"maxLength": 1}}),
+    },
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(SCHEMA_LIKE | RECORDS | RECORDS, st.data())
+def test_what_an_imported_type_takes_the_schema_takes(document: JsonValue, data: st.DataObject) -> None:
     try:
         found = type_of_schema(write_json(document))
     except NotExpressible:
         return
-    for value in values:
+    for value in data.draw(st.lists(ANY_VALUE | near(found.type, found.types), max_size=4)):
         if not find_mismatches(found.type, value, found.types):
-            assert document_mismatches(write_json(document), value) == ()
+            read = without_absent(found.type, value, found.types)
+            assert document_mismatches(write_json(document), read) == ()
 
 
 @pytest.mark.long

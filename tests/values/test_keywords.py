@@ -88,17 +88,15 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
     ],
     "patternProperties": [
         (obj(patternProperties={"^x": INTEGER}), {"xa": 1}, {"a": 1}),
-        (
-            {"type": "object", "patternProperties": {"^x": INTEGER}, "properties": {"b": {}}},
-            {"b": 1, "x": 1},
-            {"x": "a"},
-        ),
+        (obj(patternProperties={"^x": INTEGER}, properties={"b": {}, "x": {}}), {"b": 1, "x": 1}, {"b": 1, "x": "a"}),
+        (obj(patternProperties={"^x": INTEGER}, required=["xa"]), {"xa": 1}, {"xa": "a"}),
     ],
     "propertyNames": [
         ({"type": "object", "propertyNames": {"pattern": "^x"}}, {"xa": 1}, {"a": 1}),
         ({"type": "object", "propertyNames": {"enum": ["a.b", "c", 1]}}, {"a.b": 1, "c": 2}, {"axb": 1}),
         ({"type": "object", "propertyNames": {"const": "a"}}, {"a": 1}, {"b": 1}),
         ({"type": "object", "propertyNames": {"format": "date"}}, {"2024-02-29": 1}, {"2023-02-29": 1}),
+        (obj(propertyNames={"maxLength": 1}, properties={"a": {}, "bc": {}}, required=["a"]), {"a": 1}, {"bc": 1}),
     ],
     "minProperties": [({"type": "object", "additionalProperties": INTEGER, "minProperties": 1}, {"a": 1}, {})],
     "maxProperties": [
@@ -127,7 +125,7 @@ CHECKED_EXAMPLES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "dependentSchemas": (
         NEEDS | {"dependentSchemas": {"a": {"properties": {"b": {"minimum": 3}}}}}, {"a": 1, "b": 3}, {"a": 1, "b": 2},
     ),
-    "dependencies": (NEEDS | {"dependencies": {"a": ["b"]}}, {"b": 1}, {"a": 1}),
+    "dependencies": (NEEDS | {"dependencies": {"a": ["b"]}}, {"a": 1, "b": 1}, {"a": 1}),
     "not": ({"type": "string", "not": {"pattern": "b"}}, "a", "ab"),
     "if": ({"if": {"pattern": "b"}, "then": {"maxLength": 1}}, "aa", "ab"),
     "then": ({"type": "array", "if": {"contains": {"const": 1}}, "then": {"maxItems": 1}}, [2, 2], [2, 1]),

@@ -8,11 +8,12 @@ engine can enforce becomes an opaque `schema(...)` hole. Any other keyword is re
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import combinations
 from math import ceil, floor
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -32,7 +33,7 @@ from pastalang.values.conversion import (
     type_name,
 )
 from pastalang.values.fit import document_mismatches, find_discriminator
-from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, pointer_step, write_json
+from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, pointer_step, same_json, write_json
 from pastalang.values.lengths import has_numbers, types_without_values
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, anchored, whole_pattern
@@ -76,6 +77,24 @@ class NoValue(SchemaRefused):
     """A schema that accepts no value at all."""
 
 
+class _OneHole(Exception):
+    """A keyword of an object that only a grammar engine can enforce."""
+
+    def __init__(self, keyword: str) -> None:
+        self.keyword = keyword
+        super().__init__(keyword)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A key of an object, and the schemas of its value by their pointers. `forbidden_by` is a keyword of the object."""
+
+    key: str
+    schemas: Mapping[str, JsonValue]
+    is_required: bool
+    forbidden_by: str | None
+
+
 def type_of_schema(document: str | JsonValue, *, name: str = "Schema") -> Converted:
     """The hole type of a document, given as JSON text or as its exact value; raises `NotExpressible`."""
     if isinstance(document, str):
@@ -96,11 +115,12 @@ def _convert(document: JsonValue, name: str) -> Converted:
         found = conversion.convert(document, "#")
     empty = types_without_values(conversion.types)
     if empty and not conversion.problems:
+        pointer = next(key for key, name in conversion.names.items() if name == empty[0])
         if has_no_finite_value(document):
-            pointer = next(key for key, name in conversion.names.items() if name == empty[0])
             conversion.problems.append(_problem(pointer, "requires itself, so no value can end"))
-        else:  # a value can end only by leaving out a key with a default, and an object type writes it
-            return _Conversion(document, conversion.root_name).as_one_hole()
+        else:
+            why = f"a value of `{pointer}` ends only without a key that has a `default`, which an object type writes"
+            return _Conversion(document, conversion.root_name).as_one_hole(why)
     if conversion.problems:
         raise NotExpressible(name, conversion.problems)
     if _repeats_definitions(found, conversion.types, document):
@@ -146,7 +166,7 @@ class _Conversion(Conversion):
         """Follows references. A schema that is already being converted is recursive and becomes a name."""
         if isinstance(schema, dict) and "$ref" in schema:
             if {keyword for keyword in schema if is_constraint(keyword)} != {"$ref"}:
-                return self.opaque(schema, pointer)
+                return self.opaque(schema, pointer, f"{pointer}/$ref")
             target = str(schema["$ref"])
             return self.resolved(resolve(target, self.document), target)
         return self.once(pointer, lambda: self.schema(schema, pointer))
@@ -181,9 +201,11 @@ class _Conversion(Conversion):
             return t.Anything()
         if constraints & {"enum", "const"}:
             return self.values(schema, constraints, pointer)
-        needs_grammar = constraints & set(CHECKED) or schema.get("format") in CHECKED_FORMATS
-        if needs_grammar or not self.is_plain(schema, constraints):
-            return self.opaque(schema, pointer)
+        beyond = {*CHECKED, "format"} if schema.get("format") in CHECKED_FORMATS else {*CHECKED}
+        if not constraints & beyond and not self.is_plain(schema, constraints):
+            beyond = {"anyOf", "oneOf", "allOf"}
+        if (reason := next((keyword for keyword in schema if keyword in beyond), None)) is not None:
+            return self.opaque(schema, pointer, f"{pointer}/{reason}")
         if constraints & {"anyOf", "oneOf"}:
             return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
         if constraints == {"allOf"}:
@@ -238,7 +260,7 @@ class _Conversion(Conversion):
         others = constraints - ({"enum"} if "enum" in schema else {"const"})
         rest: JsonValue = {keyword: schema[keyword] for keyword in others}
         if "$ref" in write_json(rest):
-            return self.opaque(schema, pointer)
+            return self.opaque(schema, pointer, f"{pointer}/{'enum' if 'enum' in schema else 'const'}")
         kept = [value for value in values if not rest or not document_mismatches(write_json(rest), value)]
         if not kept:
             raise NoValue("enum" if "enum" in schema else "const", "has no value that the other keywords accept")
@@ -252,7 +274,7 @@ class _Conversion(Conversion):
             arm = self.convert(part, f"{pointer}/{keyword}/{at}")
             arms.extend(arm.arms if isinstance(arm, t.Union) else [arm])
         if keyword == "oneOf" and len(arms) > 1 and not self.disjoint.are_disjoint(parts):
-            return self.opaque(schema, pointer)
+            return self.opaque(schema, pointer, f"{pointer}/{keyword}")
         different = tuple(dict.fromkeys(arms))
         if t.Anything() in different:
             return t.Anything()
@@ -268,7 +290,7 @@ class _Conversion(Conversion):
             item = self.convert(schema.get("items", True), f"{pointer}/items")
             return t.Array(item, minimum, maximum, unique=unique)
         if unique or minimum != len(prefix) or (rest is not False and maximum != len(prefix)):
-            return self.opaque(schema, pointer)
+            return self.opaque(schema, pointer, f"{pointer}/{word}")
         return t.Tuple(tuple(self.convert(part, f"{pointer}/{word}/{at}") for at, part in enumerate(prefix)))
 
     # ── objects ──────────────────────────────────────────────────────────────────────────────────────────
@@ -276,39 +298,66 @@ class _Conversion(Conversion):
     def object(self, schema: Keywords, pointer: str) -> t.Type:
         if "properties" not in schema and "required" not in schema:
             return self.map(schema, pointer)
-        if {"patternProperties", "propertyNames", "minProperties", "maxProperties"} & set(schema):
-            return self.opaque(schema, pointer)
-        properties = schema.get("properties", {})
-        required = schema.get("required", [])
+        properties, required = schema.get("properties", {}), schema.get("required", [])
         if not isinstance(properties, dict) or not isinstance(required, list):
             raise SchemaRefused("properties", "must be an object, and `required` a list")
-        extra = schema.get("additionalProperties", True)
-        unnamed = [str(key) for key in dict.fromkeys(map(str, required)) if key not in properties]
-        if unnamed and extra is False:
-            raise SchemaRefused("required", f"requires {unnamed[0]!r}, which `additionalProperties` forbids")
-        if extra is not False:
+        keys = dict.fromkeys([*properties, *map(str, required)])
+        try:
+            members = self.members(schema, [*keys], {*map(str, required)}, pointer)
+        except _OneHole as whole:
+            return self.opaque(schema, pointer, f"{pointer}/{whole.keyword}")
+        if _may_have_others(schema):
             self.note(pointer, "the schema allows further keys; none are written or read")
-        written = {key: part for key, part in properties.items() if self.keep_optional or key in required}
-        found = [self.field(key, part, key in required, pointer) for key, part in written.items()]
-        fields = [field for field in found if field is not None]
-        fields += [t.Field(key, self.convert(extra, f"{pointer}/additionalProperties")) for key in unnamed]
+        written = [member for member in members if self.keep_optional or member.is_required]
+        found = [self.field(member, properties.get(member.key), pointer) for member in written]
         title, about = schema.get("title"), schema.get("description")
         return t.Object(
-            tuple(fields),
+            tuple(field for field in found if field is not None),
             name=type_name(title) if isinstance(title, str) else definition_name(pointer),
             description=about if isinstance(about, str) else None,
         )
 
-    def field(self, key: str, schema: JsonValue, is_required: bool, pointer: str) -> t.Field | None:
-        """The field of a key; None if the key has no value and may be left out."""
-        here = f"{pointer}/properties/{pointer_step(key)}"
+    def members(self, schema: Keywords, keys: list[str], required: set[str], pointer: str) -> list[_Member]:
+        """The keys of an object, in order. Raises `_OneHole` with a keyword that no object type expresses."""
+        _expect_one_reading(schema, keys)
+        schemas = {key: _schemas_of(key, schema, pointer) for key in keys}
+        _expect_own_parts(parts for parts in schemas.values() if len(parts) > 1)
+        forbidden = dict.fromkeys(self.refused_names(schema, keys), "propertyNames")
+        unnamed = {f"{pointer}/additionalProperties": False}
+        for key in filter(required.__contains__, keys):
+            if (by := "additionalProperties" if schemas[key] == unnamed else forbidden.get(key)) is not None:
+                raise NoValue("required", f"requires {key!r}, which `{by}` forbids")
+        optional = [key for key in keys if key not in required | {*forbidden} and False not in schemas[key].values()]
+        if self.keep_optional:
+            least, most = _counted(schema, len(required), len(optional))
+            required |= {*optional} if least else set()
+            forbidden |= dict.fromkeys([] if most else optional, "maxProperties")
+        return [_Member(key, parts, key in required, forbidden.get(key)) for key, parts in schemas.items()]
+
+    def refused_names(self, schema: Keywords, keys: list[str]) -> list[str]:
+        """The keys that `propertyNames` does not accept."""
+        if "propertyNames" not in schema:
+            return []
         try:
-            type = self.resolved(schema, here)
+            names = _opaque_document({"propertyNames": schema["propertyNames"]}, self.document, is_root=False)
+        except SchemaRefused:
+            raise _OneHole("propertyNames") from None
+        return [key for key in keys if document_mismatches(names, {key: None})]
+
+    def field(self, member: _Member, schema: JsonValue, pointer: str) -> t.Field | None:
+        """The field of a key; None if the key is not written, because it may not be or has no value."""
+        key, is_required, here = member.key, member.is_required, f"{pointer}/properties/{pointer_step(member.key)}"
+        if member.forbidden_by is not None:
+            self.note(here, f"`{member.forbidden_by}` forbids the key; it is never written")
+            return None
+        at = here if len(member.schemas) > 1 else next(iter(member.schemas))
+        try:
+            type = self.conjunction(member.schemas, here)
         except (SchemaRefused, RegexError) as problem:
             if isinstance(problem, NoValue) and not is_required:
                 self.note(here, "no value is possible; the key is never written")
                 return None
-            type = self.refuse(problem, here)
+            type = self.refuse(problem, at)
         about = schema.get("description") if isinstance(schema, dict) else None
         default = None
         if isinstance(schema, dict) and "default" in schema and not is_required:
@@ -319,6 +368,25 @@ class _Conversion(Conversion):
         elif not is_required:
             type, default = self.optional(type, here)
         return t.Field(key, type, description=about if isinstance(about, str) else None, default=default)
+
+    def conjunction(self, schemas: Mapping[str, JsonValue], here: str) -> t.Type:
+        """The type of the values that fit all of the schemas, given by their pointers: one hole if they are several."""
+        (first, schema), *others = schemas.items()
+        if not others:
+            return self.resolved(schema, first)
+        parts = [*schemas.values()]
+        if any(self.disjoint.are_disjoint(two) for two in combinations(parts, 2)):
+            raise NoValue("", f"has no value that `{others[-1][0]}` accepts too")
+        for at, part in schemas.items():
+            if (refused := find_in_schemas(part, opaque_problem)) is not None:
+                return self.refuse(SchemaRefused(refused[0].lstrip("/"), refused[1]), at)
+        before = len(self.notes)
+        found = self.once(None, lambda: self.opaque({"allOf": parts}, here, others[-1][0]))
+        places = {f"{here}/allOf/{number}/": f"{at}/" for number, at in enumerate(schemas)}
+        for number, note in enumerate(self.notes[before:], start=before):
+            for written, place in places.items():
+                self.notes[number] = replace(note, path=note.path.replace(written, place, 1))
+        return found
 
     def optional(self, type: t.Type, here: str) -> tuple[t.Type, t.Default | None]:
         """A key that may be left out is null in what the model writes, unless it has only one value or may be null."""
@@ -337,33 +405,33 @@ class _Conversion(Conversion):
         try:
             pattern = _key_pattern(schema.get("propertyNames", True))
         except SchemaRefused:
-            return self.opaque(schema, pointer)
+            return self.opaque(schema, pointer, f"{pointer}/propertyNames")
         if named is None:
             return t.Map(self.convert(extra, f"{pointer}/additionalProperties"), pattern, minimum, maximum)
         if not isinstance(named, dict) or len(named) != 1 or extra is not False or "propertyNames" in schema:
-            return self.opaque(schema, pointer)
+            return self.opaque(schema, pointer, f"{pointer}/patternProperties")
         ((search, part),) = named.items()
         value = self.convert(part, f"{pointer}/patternProperties/{pointer_step(search)}")
         return t.Map(value, whole_pattern(search), minimum, maximum)
 
     # ── opaque parts ─────────────────────────────────────────────────────────────────
 
-    def as_one_hole(self, why: str | None = None) -> Converted:
+    def as_one_hole(self, why: str) -> Converted:
         assert isinstance(self.document, dict)
         try:
             found = self.opaque(self.document, "#")
         except SchemaRefused as refusal:
             raise NotExpressible(self.root_name, [_problem(f"#/{refusal.keyword}", refusal.reason)]) from None
-        if why is not None:
-            self.note("#", why)
+        self.note("#", why)
         return Converted(found, MappingProxyType({}), tuple(self.notes))
 
-    def opaque(self, schema: Keywords, pointer: str) -> t.Type:
-        """The part as one hole, with the definitions it refers to."""
+    def opaque(self, schema: Keywords, pointer: str, because_of: str | None = None) -> t.Type:
+        """The part as one hole, with the definitions it refers to. `because_of` is the pointer of what makes it one."""
         if not self.keep_optional:
             return t.Anything()
         document = _opaque_document(schema, self.document, is_root=pointer == "#")
-        self.note(pointer, "is enforced as one hole, so its parts are not decoded in parallel")
+        why = "" if because_of is None else f" because of `{because_of}`"
+        self.note(pointer, f"is enforced as one hole{why}, so its parts are not decoded in parallel")
         for checked in split_text(document).checked:
             self.note(checked if _is_definition(checked) else pointer + checked[1:], "is checked after decoding")
         return t.Schema(document)
@@ -378,6 +446,100 @@ def _listed(schema: Keywords, keyword: str) -> list[JsonValue]:
 
 def _problem(pointer: str, reason: str) -> Mismatch:
     return Mismatch((("#" + pointer.removeprefix("#")).rstrip("/"),), reason)
+
+
+# ── keys of objects ────────────────────────────────────────────────────────────────────────────────────
+
+_OF_SCALARS: Final = FAMILIES["string"] | FAMILIES["number"]
+_MAX_CONJUNCTS: Final = 4  # of one key: each is compared with each
+_IN_ANY_SCRIPT: Final = re.compile(r"\\[dDwW]")  # in a pattern in JSON
+
+
+def _expect_one_reading(schema: Keywords, keys: list[str]) -> None:
+    """Raises `_OneHole` if dialects of patterns differ in which keys match, or if that takes too much work to find."""
+    named = schema.get("patternProperties")
+    work = {
+        "patternProperties": len(named) if isinstance(named, dict) else 0,
+        "propertyNames": len(write_json(schema.get("propertyNames", {}))) // 10,
+    }
+    for keyword in ("patternProperties", "propertyNames"):
+        is_of_scripts = _IN_ANY_SCRIPT.search(write_json(schema.get(keyword, {}))) is not None
+        is_ambiguous = any(not key.isprintable() or (is_of_scripts and not key.isascii()) for key in keys)
+        if keyword in schema and (is_ambiguous or len(keys) * work[keyword] > limits.MAX_SCHEMA_WORK):
+            raise _OneHole(keyword)
+
+
+def _expect_own_parts(together: Iterable[Mapping[str, JsonValue]]) -> None:
+    """Raises `_OneHole` if schemas that hold together refer to what is no definition, or are too large to be copied."""
+    size = 0
+    for parts in together:
+        text = write_json([*parts.values()])
+        size += len(text)
+        if _outside(text) or size > limits.MAX_SCHEMA_BYTES:
+            raise _OneHole("patternProperties")
+
+
+def _schemas_of(key: str, schema: Keywords, pointer: str) -> dict[str, JsonValue]:
+    """The schemas that the value of a key has to fit, by their pointers, without those that follow from others.
+
+    Raises `_OneHole` if they are many.
+    """
+    properties, named = schema.get("properties", {}), schema.get("patternProperties", {})
+    assert isinstance(properties, dict) and isinstance(named, dict)
+    found = {f"{pointer}/properties/{pointer_step(key)}": properties[key]} if key in properties else {}
+    for search, part in named.items():
+        if patterns.matches(whole_pattern(search), key):
+            found[f"{pointer}/patternProperties/{pointer_step(search)}"] = part
+    if not found:
+        return {f"{pointer}/additionalProperties": schema.get("additionalProperties", True)}
+    for at, part in found.items():
+        if part is False:
+            return {at: part}
+    if len(found) > _MAX_CONJUNCTS:
+        raise _OneHole("patternProperties")
+    kept = dict(found)
+    for at in reversed(found):
+        if any(_implies(other, found[at]) for place, other in kept.items() if place != at):
+            del kept[at]
+    return kept
+
+
+def _implies(schema: JsonValue, other: JsonValue) -> bool:
+    """Returns True if certainly every value of the schema is one of the other: it says all that the other says."""
+    if not isinstance(other, dict) or same_json(schema, other):
+        return other is True or same_json(schema, other)
+    said = schema if isinstance(schema, dict) else {}
+    wanted = {keyword: part for keyword, part in other.items() if is_constraint(keyword) or is_refused(keyword)}
+    return wanted.keys() <= _OF_SCALARS | {"type"} and all(
+        keyword in said and (_within(said[keyword], part) if keyword == "type" else same_json(said[keyword], part))
+        for keyword, part in wanted.items()
+    )
+
+
+def _within(kinds: JsonValue, others: JsonValue) -> bool:
+    few, many = ({*map(str, given if isinstance(given, list) else [given])} for given in (kinds, others))
+    return few <= many | ({"integer"} if "number" in many else set())
+
+
+def _counted(schema: Keywords, required: int, optional: int) -> tuple[int, int]:
+    """How many of the optional keys have to be written, and how many may be: none or all, or it raises `_OneHole`."""
+    minimum, maximum = _lengths(schema, "minProperties", "maxProperties")
+    least, most = max(minimum - required, 0), optional if maximum is None else min(maximum - required, optional)
+    if most < 0:
+        raise NoValue("maxProperties", f"{maximum} is less than the number of required keys, {required}")
+    if least > optional and not _may_have_others(schema):
+        raise NoValue("minProperties", f"{minimum} is more than the number of possible keys, {required + optional}")
+    for keyword, count in (("minProperties", least), ("maxProperties", most)):
+        if count not in (0, optional):
+            raise _OneHole(keyword)
+    return least, most
+
+
+def _may_have_others(schema: Keywords) -> bool:
+    """Whether an object may have keys that the schema does not name."""
+    named = schema.get("patternProperties", {})
+    assert isinstance(named, dict)
+    return any(part is not False for part in (schema.get("additionalProperties", True), *named.values()))
 
 
 # ── scalars ────────────────────────────────────────────────────────────────────────────────────────────
@@ -549,7 +711,7 @@ def _a_bound(schema: Keywords) -> str:
 def _opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
     """The part as canonical text, with the definitions it refers to. Raises `SchemaRefused`."""
     text = write_json(dict(schema))
-    outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
+    outside = _outside(text)
     if outside and not is_root:
         raise SchemaRefused("$ref", f"`{outside[0]}` points outside a part that is enforced as one hole; use `$defs`")
     whole = dict(schema)
@@ -559,6 +721,11 @@ def _opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is
     if refused is not None:
         raise SchemaRefused(refused[0].lstrip("/"), refused[1])
     return write_json(modern(whole))
+
+
+def _outside(text: str) -> list[str]:
+    """The references in a text to what is no definition."""
+    return [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
 
 
 def opaque_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:

@@ -168,10 +168,12 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "properties": "the fields of an object",
         "required": "a key that may be left out is null in what the model writes, and cut from the answer",
         "additionalProperties": "`false` for objects, a schema for maps; other keys are never written",
-        "patternProperties": "`{/pattern/: T}` if it is the only keyword; otherwise one hole; checked if some overlap",
-        "propertyNames": "the pattern of a map's keys, or the keys themselves; otherwise checked",
-        "minProperties": "`{string: T}(min=...)`; checked for objects that may leave out keys",
-        "maxProperties": "`{string: T}(max=...)`; checked for objects that may leave out keys",
+        "patternProperties": "`{/pattern/: T}` if it is the only keyword; the types of declared keys that match; "
+        "otherwise one hole; checked if some overlap",
+        "propertyNames": "the pattern of a map's keys, or the keys themselves; which declared keys are written; "
+        "otherwise checked",
+        "minProperties": "`{string: T}(min=...)`; all declared keys, if so many are needed; checked if only some are",
+        "maxProperties": "`{string: T}(max=...)`; only required keys, if no others may be; checked if only some may be",
         "anyOf": "a union; together with other keywords, one hole",
         "oneOf": "a union, if certainly no value fits two alternatives; otherwise checked",
         "allOf": "one schema, or one hole for several",
