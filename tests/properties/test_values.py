@@ -150,21 +150,8 @@ FIELD_SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.integers(1, 4).map(lambda step: Annotated[int, Field(multiple_of=step)]),
     st.sampled_from(
         [
-            *(
-                bool,
-                int,
-                float,
-                str,
-                datetime.date,
-                datetime.time,
-                datetime.datetime,
-                uuid.UUID,
-                Color,
-                Any,
-                Leaf,
-                Branch,
-            ),
-            *(Literal["a", "ab", 3], Annotated[Union[Leaf, Branch], Field(discriminator="kind")]),  # noqa: UP007
+            *(bool, int, float, str, datetime.date, datetime.time, datetime.datetime, uuid.UUID, Color, Any, Leaf),
+            *(Branch, Literal["a", "ab", 3], Annotated[Union[Leaf, Branch], Field(discriminator="kind")]),  # noqa: UP007
         ]
     ),
 )
@@ -237,7 +224,7 @@ KEYWORDS = [
     "type", "enum", "const", "items", "prefixItems", "properties", "required", "additionalProperties", "anyOf", "oneOf",
     "allOf", "not", "$ref", "$defs", "pattern", "format", "minimum", "maximum", "minLength", "maxItems", "uniqueItems",
     "patternProperties", "propertyNames", "multipleOf", "default", "title", "discriminator", "minItems", "$id",
-    "minProperties", "maxProperties",
+    "minProperties", "maxProperties", "$dynamicAnchor",
 ]  # fmt: skip
 SCHEMA_LIKE = st.recursive(
     st.one_of(

@@ -26,7 +26,7 @@ ANNOTATIONS: Final = frozenset(
     {
         "title", "description", "$comment", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
         "$schema", "$id", "id", "$anchor", "$vocabulary", "$defs", "definitions", "contentMediaType", "contentEncoding",
-        "contentSchema",
+        "contentSchema", "$dynamicAnchor", "$recursiveAnchor",
     }
 )  # fmt: skip
 
@@ -68,8 +68,6 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "$dynamicRef": "is not supported; use `$ref`",
         "$recursiveRef": "is not supported; use `$ref`",
-        "$dynamicAnchor": "is not supported; use `$defs`",
-        "$recursiveAnchor": "is not supported; use `$defs`",
         "extends": "is not a keyword of JSON Schema",
         "divisibleBy": "is a keyword of an old draft; use `multipleOf`",
         **dict.fromkeys(
@@ -89,6 +87,9 @@ COMBINING: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", 
 NAMED: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
 )
+
+# Of a document without dynamic references. A grammar engine refuses the anchors.
+_IDLE: Final = frozenset({"$schema", "$dynamicAnchor", "$recursiveAnchor"})
 
 # Hold data, not schemas.
 HOLDS_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})
@@ -182,6 +183,7 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "description": "the description of a field or type",
         "title": "the name of a type",
         "default": "the default of a key that may be left out",
+        **dict.fromkeys(("$dynamicAnchor", "$recursiveAnchor"), "has no effect, as nothing refers to it dynamically"),
         "$defs": "where references lead",
         "definitions": "where references lead",
     }
@@ -240,12 +242,12 @@ def modern(document: JsonValue) -> JsonValue:
 
     It names no draft: a validator would read what a reference to the whole document leads to by that draft.
     """
-    found = map_schemas(document, lambda schema: _with_numbers(split_dependencies(_without_draft(schema))))
+    found = map_schemas(document, lambda schema: _with_numbers(split_dependencies(_without_idle(schema))))
     return found if _INTO_A_RENAMED_KEYWORD.search(write_json(found)) else map_schemas(found, _with_prefix_items)
 
 
-def _without_draft(schema: Schema) -> Schema:
-    return {keyword: part for keyword, part in schema.items() if keyword != "$schema"}
+def _without_idle(schema: Schema) -> Schema:
+    return {keyword: part for keyword, part in schema.items() if keyword not in _IDLE}
 
 
 def split_dependencies(schema: Schema) -> Schema:
