@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Final, Literal, TypeAlias, Unpack, overload
 
-from typing_extensions import TypeIs
+from typing_extensions import TypeIs, TypeVar
 
 from pastalang.hosts.opening import AnyEngine, address_of, open_engine
 from pastalang.runtime.call import EXTRACT_DEFAULTS, ExtractOptions, shows_options
@@ -21,7 +21,7 @@ from pastalang.runtime.question import question_of
 from pastalang.runtime.result import Extraction
 from pastalang.values.pydantic.from_core import is_type, name_of_type
 
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 LanguageModel: TypeAlias = "str | Path | AnyEngine | None"
 
 
@@ -49,7 +49,8 @@ def extract(type: Any, text: str, *, model: LanguageModel = None, details: bool 
         print(pastalang.extract(Coffee, "Norvika Coffee, Dark Roast, 12 oz"))  # Brand='Norvika' RoastType='dark'
 
     The type is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
-    `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`, or
+    `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. A JSON Schema as a dict is a type, too; its values are
+    what `json.loads` makes of them. `model` is the language model, as for `Engine.load`, or
     the address of a server, "http://host:8000/v1#name"; without it, the one that `PASTALANG_MODEL` or `pasta.toml`
     names, else `pasta-mini`. It is loaded by the first call and kept; load an `Engine` to choose its device or its
     memory, and `connect` to a server to choose how patient you are.
@@ -85,7 +86,9 @@ async def aextract(type: Any, text: str, *, model: LanguageModel = None, details
 
 
 @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
-def stream_model(type: type[T], text: str, *, model: LanguageModel = None, **options: Any) -> Iterator[Partial[T]]:
+def stream_model(
+    type: type[T] | Mapping[str, Any], text: str, *, model: LanguageModel = None, **options: Any
+) -> Iterator[Partial[T]]:
     """Read a text as `extract` does, and yield a `Partial` of the value whenever a field is done.
 
         for partial in pastalang.stream_model(Coffee, "Norvika Coffee, Dark Roast, 12 oz"):
@@ -99,7 +102,7 @@ def stream_model(type: type[T], text: str, *, model: LanguageModel = None, **opt
 
 @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
 async def astream_model(
-    type: type[T], text: str, *, model: LanguageModel = None, **options: Any
+    type: type[T] | Mapping[str, Any], text: str, *, model: LanguageModel = None, **options: Any
 ) -> AsyncGenerator[Partial[T], None]:
     """`stream_model` for asyncio: `async for partial in pastalang.astream_model(Coffee, text)`."""
     check_streamed(question_of(type, text, options))

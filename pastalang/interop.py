@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_origin
@@ -12,7 +12,7 @@ from pastalang.compiler import analyse
 from pastalang.failures import InputError
 from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.program.program import JsonBody, Program
-from pastalang.program.types import Object
+from pastalang.program.types import Object, Schema
 from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue, parse_json, write_json
@@ -53,18 +53,21 @@ def from_model(model: Any, *, name: str | None = None, examples: Sequence[tuple[
 def extraction_program(model: Any, *, examples: Examples = ()) -> Program:
     """The program of `extract`, with inputs for instructions and context. Raises as `from_model` does.
 
-    Keys with a default may be left out: the model of the user fills them in.
+    Keys with a default may be left out: the model of the user fills them in. A JSON Schema has nothing that does.
     """
     from pastalang.values.absent import leaving_out_defaults
     from pastalang.values.pydantic.from_core import type_of_model
+    from pastalang.values.schema.importer import type_of_schema
 
-    found = leaving_out_defaults(type_of_model(model))
-    return _compiled(found, _template_name(model), is_instructed=True, examples=examples)
+    name = _template_name(model)
+    is_schema = isinstance(model, Schema)
+    found = type_of_schema(model.document, name=name) if is_schema else leaving_out_defaults(type_of_model(model))
+    return _compiled(found, name, is_instructed=True, examples=examples)
 
 
 def examples_of(model: Any, given: Sequence[tuple[str, Any]]) -> Examples:
     """Examples with their answers as JSON values. Raises `InputError` with the number of the first wrong one."""
-    return _examples(given, _ways_of(model)) if given else ()
+    return _examples(given, _json_way if isinstance(model, Schema) else _ways_of(model)) if given else ()
 
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
@@ -81,17 +84,20 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
     return _compiled(type_of_term(term, name=name), name)
 
 
-def from_schema(document: str, *, name: str = "record", examples: Sequence[tuple[str, Any]] = ()) -> Program:
+def from_schema(
+    document: str | Mapping[str, Any], *, name: str = "record", examples: Sequence[tuple[str, Any]] = ()
+) -> Program:
     """A program that reads a `text` and answers with a value of the JSON Schema. Raises `NotExpressible`.
 
+    The schema is given as text, or as the dict that `json.loads` makes of it.
     `examples` are pairs of a text and its right answer, shown to the language model as earlier turns.
     """
     from pastalang.values.schema.importer import type_of_schema
 
     given: object = document
-    if not isinstance(given, str):
-        raise TypeError(f"from_schema takes a JSON Schema as text, not a {type(given).__name__}; json.dumps writes it")
-    if _names_a_file(document):
+    if not isinstance(given, str | Mapping):
+        raise TypeError(f"from_schema takes a JSON Schema as text or as a dict, not {given!r:.60}")
+    if isinstance(document, str) and _names_a_file(document):
         raise ValueError(
             f"from_schema takes a JSON Schema as text, and {document!r} is the name of a file: pass what it contains, "
             f"`from_schema(Path({document!r}).read_text())`, or write `pasta import {document}`"

@@ -167,7 +167,7 @@ def task_of_type(
     run = {name: value for name, value in question.options.items() if name != "details"}
     inputs = tuple(one for one in question.program.only_template.inputs if one.name == _TEXT)
     return Task(
-        question.program, type, inputs, {_TEXT: tuple(text)}, id, run, question, max_tokens=max_tokens,
+        question.program, question.type, inputs, {_TEXT: tuple(text)}, id, run, question, max_tokens=max_tokens,
         windowing=question.windowing,
     )  # fmt: skip
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+
+from typing_extensions import TypeVar
 
 from pastalang.failures import PastaError
 from pastalang.plan.branches import Mode
@@ -20,7 +22,7 @@ from pastalang.runtime.question import Question, question_of
 from pastalang.runtime.result import Extraction, Result
 from pastalang.runtime.windows import Windowing
 
-M = TypeVar("M")
+M = TypeVar("M", default=Any)
 
 
 class Asking(ABC):
@@ -64,7 +66,7 @@ class Asking(ABC):
         return await self.aask(question_of(type, text, {**options, "details": details}))
 
     @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
-    def stream_model(self, type: type[M], text: str, **options: Any) -> Iterator[Partial[M]]:
+    def stream_model(self, type: type[M] | Mapping[str, Any], text: str, **options: Any) -> Iterator[Partial[M]]:
         """Read a text as `extract` does, and yield a `Partial` of the value whenever a field is done.
 
             for partial in engine.stream_model(Invoice, text):
@@ -78,7 +80,9 @@ class Asking(ABC):
         return partials(question, self.stream(question.program, inputs, model=question.type, **question.options))
 
     @shows_options(EXTRACT_DEFAULTS, ExtractOptions)
-    def astream_model(self, type: type[M], text: str, **options: Any) -> AsyncGenerator[Partial[M], None]:
+    def astream_model(
+        self, type: type[M] | Mapping[str, Any], text: str, **options: Any
+    ) -> AsyncGenerator[Partial[M], None]:
         """`stream_model` for asyncio."""
         question = check_streamed(question_of(type, text, options))
         inputs = question.inputs_for(self.trained_for)

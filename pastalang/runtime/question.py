@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from pastalang.interop import Examples, examples_of, extraction_program
 from pastalang.program.program import Program
+from pastalang.program.types import Schema
 from pastalang.runtime.call import EXTRACT_DEFAULTS, OPTIONS, check_names
 from pastalang.runtime.doubtful import odd_values
 from pastalang.runtime.errors import BadInputs
@@ -31,7 +32,10 @@ from pastalang.values.to_source import SHOW_SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A call of `extract`, checked: what an engine runs."""
+    """A call of `extract`, checked: what an engine runs.
+
+    `type` validates the answer; None, of a JSON Schema, leaves it as the program types it.
+    """
 
     type: Any
     program: Program
@@ -83,8 +87,9 @@ def question_about(type: Any, given: Mapping[str, Any], *, text: str = "") -> Qu
     examples = given.get("examples", ())
     if isinstance(examples, str | Mapping) or not isinstance(examples, Sequence):
         raise TypeError(f"`examples` is a list of pairs, a text and its value, not {examples!r:.60}")
-    program = program_for(type, examples_of(type, examples))
-    return Question(type, program, inputs, run_options, windowing_of(given))
+    wanted = _schema(type) if isinstance(type, Mapping) else type
+    program = program_for(wanted, examples_of(wanted, examples))
+    return Question(None if isinstance(wanted, Schema) else type, program, inputs, run_options, windowing_of(given))
 
 
 _LOG: Final = logging.getLogger("pastalang.answer")
@@ -105,21 +110,24 @@ _HINTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+def _schema(document: Mapping[Any, Any]) -> Schema:
+    """The schema as a type that equals others of the same text. Raises `NotExpressible` for what is no JSON."""
+    from pastalang.values.schema.importer import exact_document
+
+    return Schema(write_json(exact_document(document, name="answer")))
+
+
 def _check_type(type: object, text: object) -> None:
-    if is_type(type):
+    if is_type(type) or isinstance(type, Mapping):
         return
-    if isinstance(type, str) and is_type(text):
+    if isinstance(type, str) and (is_type(text) or isinstance(text, Mapping)):
         raise TypeError(f"the type comes first: `extract({name_of_type(text)}, text)`")
     if isinstance(type, str | Path | Program):
         raise TypeError(f"`extract` takes a type; a program or its file is run: `engine.run({_named(type)}, text=...)`")
     if isinstance(type, BaseModel):
         name = type.__class__.__name__
         raise TypeError(f"`extract` takes a class, not an instance of it: write `extract({name}, text)`")
-    if isinstance(type, Mapping):
-        raise TypeError(
-            "`extract` takes a type; for a JSON Schema, run `pastalang.from_schema(json.dumps(schema))` with an engine"
-        )
-    raise TypeError(f"`extract` takes a type, such as a Pydantic model, not {type!r:.100}")
+    raise TypeError(f"`extract` takes a type, such as a Pydantic model, or a JSON Schema as a dict, not {type!r:.100}")
 
 
 def _named(program: str | Path | Program) -> str:

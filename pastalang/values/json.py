@@ -24,6 +24,14 @@ class NotJson(ValueError):
         self.offset = offset
 
 
+class NotJsonPart(NotJson):
+    """A part of a Python value that JSON cannot write, and its JSON pointer."""
+
+    def __init__(self, pointer: str, reason: str) -> None:
+        super().__init__(reason)
+        self.pointer = pointer
+
+
 class _Unplaced(Exception):
     """A problem that the decoder reports without a place. `wanted` is the text to search for to find it."""
 
@@ -44,6 +52,30 @@ def parse_json(text: str) -> JsonValue:
         raise NotJson(problem.reason, _offset_of(problem.wanted, text), text) from None
     _check_surrogates(text, value)
     return value  # type: ignore[no-any-return]
+
+
+def exact_json(value: object, pointer: str = "#") -> JsonValue:
+    """The exact value of what Python's `json` reads and writes: a float is the number that its shortest text says.
+
+    Raises `NotJsonPart`.
+    """
+    match value:
+        case Mapping() | list() | tuple() if pointer.count("/") >= limits.MAX_JSON_NESTING:
+            raise NotJsonPart(pointer, f"nests more than {limits.MAX_JSON_NESTING} deep")
+        case Mapping():
+            if odd := [key for key in value if not isinstance(key, str)]:
+                raise NotJsonPart(pointer, f"the key {odd[0]!r:.60} is not a string")
+            parts = ((str(exact_json(key, pointer)), part) for key, part in value.items())
+            return {key: exact_json(part, f"{pointer}/{pointer_step(key)}") for key, part in parts}
+        case list() | tuple():
+            return [exact_json(part, f"{pointer}/{number}") for number, part in enumerate(value)]
+    try:
+        is_exact = isinstance(value, Decimal) and value.is_finite()
+        return parse_json(decimal_text(value) if is_exact else json.dumps(value))  # type: ignore[arg-type]
+    except NotJson as problem:
+        raise NotJsonPart(pointer, problem.reason) from None
+    except (TypeError, ValueError):
+        raise NotJsonPart(pointer, f"{value!r:.60} is not JSON") from None
 
 
 def json_at(text: str, start: int) -> str:

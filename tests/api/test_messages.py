@@ -34,7 +34,10 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (extracting(temprature=0.3), "unknown option `temprature`; did you mean `temperature`? Write `sampling="),
     (extracting(instrutions="x"), "unknown option `instrutions`; did you mean `instructions`?"),
     (extracting(min_confidence=0.6), "write `details=True`, and look at `confidence`"),
-    (lambda: pastalang.extract({"type": "object", "properties": {}}, "x"), "`pastalang.from_schema("),
+    (lambda: pastalang.extract("x", {"type": "object"}), "the type comes first: `extract(schema, text)`"),  # type: ignore[call-overload]
+    (lambda: pastalang.extract({"items": {"minimum": float("nan")}}, "x"), "#/items/minimum: NaN is not a JSON number"),
+    (lambda: pastalang.from_schema({"enum": ["a", {1}]}), "record cannot be expressed:\n  #/enum/1: {1} is not JSON"),
+    (lambda: pastalang.from_schema({"properties": {3: {}}}), "#/properties: the key 3 is not a string"),
     (lambda: pastalang.from_schema("gh.json"), "`from_schema(Path('gh.json').read_text())`"),
     (extracting(model="gpt-4o"), "gpt-4o is a model of a service: name its address too, http://host:port/v1#gpt-4o"),
     (extracting(model="openai/gpt-4o-mini"), "openai/gpt-4o-mini is a model of a service: name its address too, http://host:port/v1#openai/gpt-4o-mini"),

@@ -38,6 +38,11 @@ SCHEMAS: dict[str, Any] = {
         "type": "object", "propertyNames": {"pattern": "^[a-z]{1,3}$"}, "additionalProperties": {"type": "boolean"},
         "minProperties": 1, "maxProperties": 2,
     },
+    "keys": {
+        "type": "object", "properties": {"ax": {"type": "integer"}, "b": {"type": "boolean"}, "c": {}},
+        "required": ["ay"], "propertyNames": {"pattern": "^[ab]"}, "patternProperties": {"^a": {"enum": [3, "x"]}},
+        "minProperties": 3,
+    },
     "left out": {
         "type": "object", "additionalProperties": False, "required": ["a"], "properties": {
             "b": {"type": "integer"}, "a": {"type": "array", "minItems": 2, "maxItems": 2, "items": {
@@ -65,6 +70,7 @@ def test_every_answer_is_valid_under_its_schema(name: str) -> None:
     for seed in range(3):
         result = hashing(seed).run(program, text="Go.", sampling=WARM, seed=seed, on_truncated="keep")
         jsonschema.Draft202012Validator(schema).validate(json.loads(result.text))
+    assert str(pastalang.from_schema(schema).templates) == str(program.templates)
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEMAS if name not in ("not", "one of")])
@@ -74,6 +80,15 @@ def test_a_schema_survives_the_way_through_a_program(name: str) -> None:
     again = json.loads(json.dumps(pastalang.schema_of(program), default=float))
     result = hashing(1).run(program, text="Go.", sampling=WARM, on_truncated="keep")
     jsonschema.Draft202012Validator(again).validate(json.loads(result.text))
+
+
+def test_a_schema_as_a_dict_is_a_type() -> None:
+    schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "number", "maximum": 0.1}}}
+    engine = writing({'"n": ': "0.1"})
+    assert engine.extract(schema, "Go.", examples=[("Zero.", {"n": 0.0})]) == {"n": 0.1}
+    assert engine.extract(schema, "Go. " * 40, window=80, details=True).value == {"n": 0.1}
+    assert [one.value for one in pastalang.extract_many(schema, ["Go.", "Go."], model=engine)] == [{"n": 0.1}] * 2
+    assert [partial.final for partial in engine.stream_model(schema, "Go.")] == [None, {"n": 0.1}]
 
 
 class Sized(TypedDict):

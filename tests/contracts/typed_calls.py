@@ -36,7 +36,9 @@ def extracts(engine: Engine, text: str) -> None:
     pastalang.extract(Invoice, text, context=[text], examples=[(text, Invoice(number="1"))])
     one_of_two: Invoice | Receipt = engine.extract(Invoice | Receipt, text)
     answer: Literal["yes", "no"] = engine.extract(Literal["yes", "no"], text)
-    print(one_of_two, answer)
+    print(one_of_two, answer, pastalang.from_schema({"type": "string"}))
+    assert_type(engine.extract({"type": "string"}, text), Any)
+    assert_type(next(engine.stream_model({"type": "string"}, text)), pastalang.Partial[Any])
     assert_type(next(pastalang.extract_many(Invoice, [text], in_flight=4)), Extraction[Invoice | None])
     for partial in engine.stream_model(Invoice, text):
         assert_type(partial.final, Invoice | None)

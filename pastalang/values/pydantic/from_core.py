@@ -108,7 +108,9 @@ def in_one_line(problem: Exception) -> str:
 
 
 def name_of_type(model: Any) -> str:
-    """How a type is named in messages: `Invoice`, `list[Invoice]`."""
+    """How a type is named in messages: `Invoice`, `list[Invoice]`, and `schema` for a JSON Schema as a dict."""
+    if isinstance(model, Mapping):
+        return "schema"
     return model.__name__ if isinstance(model, type) and get_origin(model) is None else str(model)
 
 

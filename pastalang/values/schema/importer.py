@@ -33,7 +33,17 @@ from pastalang.values.conversion import (
     type_name,
 )
 from pastalang.values.fit import document_mismatches, find_discriminator
-from pastalang.values.json import JsonValue, NotJson, decimal_text, parse_json, pointer_step, same_json, write_json
+from pastalang.values.json import (
+    JsonValue,
+    NotJson,
+    NotJsonPart,
+    decimal_text,
+    exact_json,
+    parse_json,
+    pointer_step,
+    same_json,
+    write_json,
+)
 from pastalang.values.lengths import has_numbers, types_without_values
 from pastalang.values.paths import Mismatch
 from pastalang.values.patterns import FORMATS, MOMENTS, STANDARD_FORMATS, anchored, whole_pattern
@@ -95,17 +105,23 @@ class _Member:
     forbidden_by: str | None
 
 
-def type_of_schema(document: str | JsonValue, *, name: str = "Schema") -> Converted:
-    """The hole type of a document, given as JSON text or as its exact value; raises `NotExpressible`."""
-    if isinstance(document, str):
-        try:
-            document = parse_json(document)
-        except NotJson as problem:
-            raise NotExpressible(name, [Mismatch((), str(problem))]) from None
-    hostile = find_unsafe(document)
+def type_of_schema(document: object, *, name: str = "Schema") -> Converted:
+    """The hole type of a document, given as JSON text or as what `json.loads` makes of it; raises `NotExpressible`."""
+    found = exact_document(document, name=name)
+    hostile = find_unsafe(found)
     if hostile is not None:
         raise NotExpressible(name, [_problem(*hostile)])
-    return _convert(document, name)
+    return _convert(found, name)
+
+
+def exact_document(document: object, *, name: str = "Schema") -> JsonValue:
+    """The exact value of a document. Raises `NotExpressible` with the place of what is no JSON."""
+    try:
+        return parse_json(document) if isinstance(document, str) else exact_json(document)
+    except NotJsonPart as problem:
+        raise NotExpressible(name, [_problem(problem.pointer, problem.reason)]) from None
+    except NotJson as problem:
+        raise NotExpressible(name, [Mismatch((), str(problem))]) from None
 
 
 def _convert(document: JsonValue, name: str) -> Converted:
