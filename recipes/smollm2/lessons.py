@@ -26,7 +26,7 @@ from recipes.pasta_mini.real_listings import Mixer
 from recipes.smollm2.written import Record, lessons_of, read_written
 
 SHARES: Final = {Mode.STRICT: 0.6, Mode.SEQUENTIAL: 0.2, Mode.LOCKSTEP: 0.2}
-_TITLES: Final = 0.15  # of the groups
+TITLES: Final = 0.15  # of the groups
 WRITTEN: Final = 0.23
 _DOCUMENTS, _LISTINGS = 5, 6  # of a group, if they fit
 _SHORT_PROGRAMS: Final = 0.2  # of those with few fields are kept: many fields share the cost of a document
@@ -42,14 +42,16 @@ _EXAMPLES: Final = (1, 2, 2, 3)
 class DrawGroup:
     """Draws rows that share a prompt. The same random stream gives the same rows.
 
-    `written` is the share of written documents, which are in these `files`, or in all if none are named.
+    `title_share` is that of titles, `written` that of written documents, which are in these `files`, or in all if none
+    are named.
     """
 
     def __init__(
-        self, tokenizer: Any, titles: Sequence[Listing], *, longest: int, written: float = WRITTEN, files: str = ""
-    ) -> None:
+        self, tokenizer: Any, titles: Sequence[Listing], *, longest: int, title_share: float = TITLES,
+        written: float = WRITTEN, files: str = "",
+    ) -> None:  # fmt: skip
         self._recorder, self._mixer, self._longest = Recorder(tokenizer), Mixer(titles), longest
-        self._written, self._files = written, files
+        self._title_share, self._written, self._files = title_share, written, files
 
     def __call__(self, random: Random) -> list[TrainingRow]:
         while True:
@@ -74,9 +76,9 @@ class DrawGroup:
 
     def _lessons(self, random: Random, shown: int) -> Sequence[Lesson]:
         kind = random.random()
-        if kind < _TITLES:
+        if kind < self._title_share:
             return self._titles(random, shown)
-        if kind < _TITLES + self._written:
+        if kind < self._title_share + self._written:
             return lessons_of(random.choice(_taught(self._files)), random, shown=min(shown, 1))
         return _documents(random, shown)
 

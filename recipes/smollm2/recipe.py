@@ -28,7 +28,7 @@ from recipes.pasta_mini.lessons import LIMITS
 from recipes.pasta_mini.listings import Listing
 from recipes.pasta_mini.run_log import RunLog
 from recipes.smollm2.groups import Group, group_loss, group_of
-from recipes.smollm2.lessons import WRITTEN, DrawGroup
+from recipes.smollm2.lessons import TITLES, WRITTEN, DrawGroup
 from recipes.smollm2.lora import adapt, adapter_of, fresh_adapter, widened
 from recipes.smollm2.stream import Stream, lines_loss
 from recipes.smollm2.written import read_written
@@ -52,6 +52,7 @@ class Sizes:
     first_layer: int = 8
     wider: int = 0  # 1: an adapter that it goes on from gets fresh pairs in the layers from `first_layer` on, too
     seed: int = 0
+    titles: float = TITLES  # of the groups
     written: float = WRITTEN  # of the groups are about written documents
     written_files: str = ""  # of written documents, their names between commas; empty: all
     recorders: int = 0  # processes that record groups; those of a step are then one batch, as suits a GPU
@@ -95,8 +96,9 @@ def make_adapter(
         log(f"{trained / 1e6:.2f} million weights are trained")
         vocabulary = int(weights.config.vocab_size)
         drawing = partial(
-            DrawGroup, titles=tuple(titles), longest=sizes.longest, written=sizes.written, files=sizes.written_files
-        )
+            DrawGroup, titles=tuple(titles), longest=sizes.longest, title_share=sizes.titles, written=sizes.written,
+            files=sizes.written_files,
+        )  # fmt: skip
         batches: Groups | Stream
         if sizes.recorders:
             batches = Stream(

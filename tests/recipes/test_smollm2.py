@@ -199,17 +199,22 @@ def test_a_prompt_may_show_examples_which_are_not_asked_about() -> None:
     assert len(shown) == len(form.program.only_template.messages) + 2 * 2  # a question and an answer each
 
 
-def test_the_mean_of_two_adapters_lies_between_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("share", [0.5, 0.75])
+def test_the_mean_of_two_adapters_lies_between_them(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ends = [fresh_adapter(small_model(), rank=2, first_layer=1, seed=seed) for seed in (0, 1)]
     for name, end in zip("ab", ends, strict=True):
         write_adapter(tmp_path / name, end, base="toy")
         TrainingNote(tuple(Mode), "", "", "", {}).write(tmp_path / name)
         (tmp_path / name / RUNS).write_text(json.dumps([{"command": "x"}, {"command": name}]), "utf-8")
-    monkeypatch.setattr(sys, "argv", ["mean", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "c")])
+    given = [str(tmp_path / "a"), str(tmp_path / "b"), "--share", str(share), "--out", str(tmp_path / "c")]
+    monkeypatch.setattr(sys, "argv", ["mean", *given])
     assert mean.main() == 0
     assert [run["command"] for run in json.loads((tmp_path / "c" / RUNS).read_text())] == ["x", "a", "b"]
     for name, (down, _) in read_adapter(tmp_path / "c").pairs.items():
-        assert torch.allclose(down.float(), sum(end.pairs[name][0] for end in ends) / 2, atol=2e-2)
+        a, b = (end.pairs[name][0] for end in ends)
+        assert torch.allclose(down.float(), (1 - share) * a + share * b, atol=2e-2)
 
 
 def test_the_command_makes_an_adapter(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
