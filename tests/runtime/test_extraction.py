@@ -116,7 +116,10 @@ def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
     [
         (lambda: pastalang.extract("a text", Note), "the type comes first: `extract(Note, text)`"),
         (lambda: pastalang.extract(Note(urgent=True), "x"), "write `extract(Note, text)`"),
-        (lambda: pastalang.extract(3, "x"), "takes a type, such as a Pydantic model, not 3"),
+        (
+            lambda: pastalang.extract(3, "x"),
+            "takes a type, such as a Pydantic model, or a JSON Schema as a dict, not 3",
+        ),
         (lambda: pastalang.extract("note.pasta", "x"), "`engine.run('note.pasta', text=...)`"),
         (lambda: pastalang.extract(Note, ["x", "y"]), "write `extract_many(Note, texts)`"),
         (lambda: pastalang.extract(Note, Path("x.txt")), "`path.read_text(encoding="),
