@@ -142,7 +142,9 @@ def block(head: Token, mark: Token) -> Problem:
     if head.type == "NAME":
         return _unknown_declaration(head)
     advice = "remove it" if mark.type == "COLON" else "remove it and the `}` that closes it"
-    return Problem("unexpected-token", "the messages of a template stand in no block", mark.span, advice, (TEMPLATE,))
+    return Problem(
+        "unexpected-token", "the messages of a template are not written in a block", mark.span, advice, (TEMPLATE,)
+    )
 
 
 def _in_tag(token: Token, tokens: list[Token], index: int) -> Problem | None:

@@ -42,8 +42,8 @@ _EXAMPLES: Final = (1, 2, 2, 3)
 class DrawGroup:
     """Draws rows that share a prompt. The same random stream gives the same rows.
 
-    `title_share` is that of titles, `written` that of written documents, which are in these `files`, or in all if none
-    are named.
+    `title_share` and `written` are the shares of titles and of written documents. These are in `files`, or in all files
+    if none are named.
     """
 
     def __init__(

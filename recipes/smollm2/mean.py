@@ -41,6 +41,8 @@ def main() -> int:
     parser.add_argument("--share", type=float, default=0.5, help="what the second one counts, between 0 and 1")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
+    if not 0 <= given.share <= 1:
+        parser.error(f"--share is between 0 and 1, not {given.share:g}")
     try:
         found = mean_of(read_adapter(given.first), read_adapter(given.second), given.share)
         write_adapter(given.out, found, base=KNOWN[SMOLLM2].hub_name or SMOLLM2)

@@ -82,6 +82,10 @@ def make_adapter(
     With `start`, it goes on from the adapter in that folder, with a fresh optimiser, instead of a fresh one.
     """
     read_written(sizes.written_files)  # refuses names of files that are not there
+    if not (sizes.titles >= 0 and sizes.written >= 0 and sizes.titles + sizes.written <= 1):
+        raise BadData(
+            f"titles and written documents are shares of one whole, not {sizes.titles:g} and {sizes.written:g}"
+        )
     begun = None if start is None else read_adapter(start)
     with own_folder(out, overwrite=overwrite):
         log = RunLog(out / "training", report)

@@ -63,5 +63,5 @@ def test_a_key_called_like_a_declaration_begins_none(word: str) -> None:
 
 def test_only_a_field_can_be_said_to_have_no_type() -> None:
     found = parse_text('template t(a: text):\nuser: "x"\n').diagnostics
-    block = "the messages of a template stand in no block"
+    block = "the messages of a template are not written in a block"
     assert [one.headline for one in found] == [block, 'expected a text in `"""`, found `:`']

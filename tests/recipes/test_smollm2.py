@@ -54,6 +54,8 @@ def titles(tmp_path_factory: pytest.TempPathFactory) -> tuple[Listing, ...]:
 @pytest.fixture(scope="module")
 def groups(titles: tuple[Listing, ...]) -> list[list[TrainingRow]]:
     draw = DrawGroup(TOKENIZER, titles, longest=900)
+    [row, *_] = DrawGroup(TOKENIZER, titles, longest=900, title_share=1.0)(Random(0))
+    assert row.origin in {one.title for one in titles} | {one.category for one in titles}, "only titles are drawn"
     return [draw(Random(number)) for number in range(8)]
 
 
@@ -62,11 +64,8 @@ def test_a_group_costs_what_its_rows_cost_with_a_mask_of_all_pairs(groups: list[
     several = 0
     for rows in groups:
         group = group_of(rows, len(TOKENIZER))
-        assert (
-            group.predicted
-            == sum(len(row.taught) for row in rows)
-            == len(group.weights if group.weights is not None else ())
-        )
+        assert group.weights is not None
+        assert group.predicted == sum(len(row.taught) for row in rows) == len(group.weights)
         [joined] = with_one_prompt(rows, 5000)
         assert group.tokens.shape == (1, len(joined)) and group.documents == len(rows)
         dense = collate([[joined]], len(joined))
@@ -173,8 +172,10 @@ def test_a_run_that_is_resumed_equals_an_unbroken_one_and_is_gone_on_with(
     merge_adapter(small_model(), tmp_path / "more")
     with pytest.raises(BadData, match="holds a finished run"):
         make_adapter(base, titles, tmp_path / "more", TINY, report=str, **options)
-    with pytest.raises(BadData, match="no written documents called `nowhere`"):
-        make_adapter(base, titles, tmp_path / "none", replace(TINY, written_files="nowhere"), report=str, **options)
+    wrong: Any = {"documents called `nowhere`": {"written_files": "nowhere"}, "of one whole": {"titles": 0.9}}
+    for why, sizes in wrong.items():
+        with pytest.raises(BadData, match=why):
+            make_adapter(base, titles, tmp_path / "none", replace(TINY, **sizes), report=str, **options)
     assert not (tmp_path / "none").exists()
 
 
@@ -211,6 +212,9 @@ def test_the_mean_of_two_adapters_lies_between_them(
     given = [str(tmp_path / "a"), str(tmp_path / "b"), "--share", str(share), "--out", str(tmp_path / "c")]
     monkeypatch.setattr(sys, "argv", ["mean", *given])
     assert mean.main() == 0
+    monkeypatch.setattr(sys, "argv", ["mean", *given, "--share", "7"])
+    with pytest.raises(SystemExit):
+        mean.main()
     assert [run["command"] for run in json.loads((tmp_path / "c" / RUNS).read_text())] == ["x", "a", "b"]
     for name, (down, _) in read_adapter(tmp_path / "c").pairs.items():
         a, b = (end.pairs[name][0] for end in ends)
