@@ -299,6 +299,8 @@ def data_command(settings: DataSettings) -> None:
     plan = read_plan(settings.program, template=settings.template, mode=Mode.STRICT)
     if plan.auto is None:
         raise Refused("`data threads` is for programs with `assistant auto(...)`", EXIT_USAGE)
+    if any(input.each for input in plan.inputs):
+        raise Refused("`data threads` is for programs that answer one document", EXIT_USAGE)
     tagged, refused = _tagged(settings, plan)
     from pastalang.training.thread_data import plain_among, statistics_of
 

@@ -20,10 +20,11 @@ def words(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     rows = [{"city": "Buda", "value": LIST}, {"city": "Pest", "value": "One line."}, {"city": "Eger", "value": "Two."}]
     files = {"a.pasta": AUTO, "json.pasta": AUTO.replace("auto(pasta, max=300)", "json { a: boolean }")}
     files["think.pasta"] = AUTO.replace("assistant", "assistant think(max=40)")
+    files |= {"each.pasta": AUTO.replace("city:", "each city:"), "each.jsonl": '{"city": ["x"], "value": [""]}'}
     files["think.csv"] = f'id,city,thought,value\n1,Buda,Hm.,"{LIST}"\n'
     files |= {"rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows), "none.jsonl": json.dumps(rows[1]) + "\n"}
     files["tags.py"] = "def copy(prompt):\n    return prompt.partition('answer:')[2].strip()\n"
-    files["asking.py"] = "def down(prompt):\n    raise OSError('no service')\ndef none(prompt):\n    pass\n"
+    files["asking.py"] = "def down(prompt):\n    raise OSError('no one')\ndef none(prompt):\n    pass\n"
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     return ["--program", "a.pasta", "--data", "rows.jsonl", "--model", str(model), "--out", "out.jsonl"]
@@ -77,15 +78,12 @@ def test_rows_that_cannot_be_used_are_left_out_if_asked_to(words: list[str], tmp
     ("more", "code", "message"),
     [
         (["--program", "json.pasta"], 2, "`data threads` is for programs with `assistant auto(...)`"),
+        (["--program", "each.pasta", "--data", "each.jsonl"], 2, "`data threads` is for programs that answer one doc"),
         (["--data", "none.jsonl"], 1, "no row gets threads, so out.jsonl is not written; none.jsonl:1: it has no str"),
         (["--annotator", "tags"], 2, "--annotator is written MODULE:FUNCTION, not tags"),
         (["--annotator", "tags:copy"], 1, "no row gets threads"),
         (["--annotator", "tags:copy", "--least", "9"], 2, "--least is for tags by rule"),
-        (
-            ["--annotator", "asking:down"],
-            1,
-            "rows.jsonl:1: the annotator raises OSError: no service (asking.py, line 2)",
-        ),
+        (["--annotator", "asking:down"], 1, "rows.jsonl:1: the annotator raises OSError: no one (asking.py, line 2)"),
         (["--annotator", "asking:none"], 1, "rows.jsonl:1: the annotator returns text, not None"),
         (["--plain", "inf"], 2, "--plain takes a number, not inf"),
         (["--rejected", "out.jsonl"], 2, "--out and --rejected are both out.jsonl"),

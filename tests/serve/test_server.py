@@ -188,11 +188,7 @@ async def test_text_is_streamed_as_it_is_written() -> None:
         return int(tokens[fed.position % len(tokens)])
 
     async with serving(engine(model=scripted_model(script, VOCABULARY))) as (client, _):
-        for more in (
-            {"max_tokens": 40},
-            {"max_tokens": 40, "stop": ["our f"]},
-            json_format(object_of({"a": WORDS})),
-        ):
+        for more in ({"max_tokens": 40}, {"max_tokens": 40, "stop": ["our f"]}, json_format(object_of({"a": WORDS}))):
             body = chat("x", **more)
             [whole] = (await client.post("/v1/chat/completions", json=body)).json()["choices"]
             streamed = (await client.post("/v1/chat/completions", json={**body, "stream": True})).text
@@ -366,11 +362,7 @@ async def test_a_model_that_calls_no_tool_answers_in_words() -> None:
 
 @in_a_loop
 async def test_responses_have_the_same_answers() -> None:
-    body = {
-        "model": "toy",
-        "input": "x",
-        "text": {"format": {"type": "json_schema", "name": "a", "schema": COFFEE}},
-    }
+    body = {"model": "toy", "input": "x", "text": {"format": {"type": "json_schema", "name": "a", "schema": COFFEE}}}
     async with serving() as (client, _):
         whole = (await client.post("/v1/responses", json=body)).json()
         streamed = parts_of((await client.post("/v1/responses", json={**body, "stream": True})).text)
