@@ -187,9 +187,11 @@ def _fed(branch: BranchState) -> Iterator[ForcedTokens]:
 
 
 def _drawn(branch: BranchState) -> Iterator[SampledToken]:
+    """A token that was not fed, or waited for threads when the run was stopped, stands where the next one would."""
     sequence = branch.sequence
     for one in branch.record.drawn:
-        position = sequence.position if one.index is None else sequence.positions[one.index]
+        index = len(sequence.tokens) if one.index is None else one.index
+        position = sequence.positions[index] if index < len(sequence.tokens) else sequence.position
         yield SampledToken(branch.number, one.forward_pass, one.text, one.token, one.log_probability, position)
 
 

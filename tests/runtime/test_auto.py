@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -52,8 +52,7 @@ def run(text: str, threads: Mapping[str, str] = {}, **options: Any) -> tuple[Res
     return result, model
 
 
-FOOD = '<promise topic="food" tokens="20"/>'
-SIGHTS = '<promise topic="sights" tokens="30"/>'
+FOOD, SIGHTS = '<promise topic="food" tokens="20"/>', '<promise topic="sights" tokens="30"/>'
 
 
 def test_the_text_has_its_threads_where_their_tags_stood() -> None:
@@ -177,9 +176,11 @@ def test_a_text_that_is_given_up_gives_everything_back() -> None:
     for steps in range(1, 30, 4):
         engine = Engine(scripted_model(script_of(TEXT, THREADS), 320), byte_tokenizer(), prefix_cells=0)
         events = engine.stream(program(), {})
-        for _ in range(steps * 4):
-            next(events, None)
+        engine.loop.submit(stopped := engine.prepare(program(), {}, {}, with_events=False))
+        list(islice(events, steps * 4))
         events.close()  # type: ignore[attr-defined]
+        engine.loop.stop([stopped])
+        assert len(engine.outcome_of(stopped).trace.drawn) == stopped.stats.drawn  # type: ignore[union-attr]
         engine.check_integrity()
         assert engine.scheduler.memory.cells.in_use == 0
 
