@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers.normalizers import NFC
 
 import pastalang
 from pastalang import Engine
@@ -114,6 +115,12 @@ def test_a_text_that_cannot_be_taught_is_refused_with_the_reason(policy: str, va
         row(policy, value)
     assert message in str(caught.value)
     assert str(caught.value).startswith("rows.jsonl:1: ")
+
+
+def test_a_text_that_the_tokenizer_changes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TOKENIZER.backend_tokenizer, "normalizer", NFC())
+    with pytest.raises(BadRow, match=r"the tokenizer writes '.xe9', not 'e.u0301'"):
+        row("apar", "cafe\u0301")
 
 
 def test_a_text_with_threads_among_other_values_is_refused() -> None:
