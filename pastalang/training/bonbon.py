@@ -248,8 +248,21 @@ class PairBatches:
         return self._lines[int(order[place])]
 
 
+def _can_be_taught(recorder: Recorder, plan: Plan, row: Row, one: Sampled) -> bool:
+    """A row takes the tokens that the tokenizer writes, which may be others than were sampled, and too many."""
+    try:
+        recorder.row(_lesson(plan, row, one), Mode.STRICT)
+    except BadRow:
+        return False
+    return True
+
+
+def _lesson(plan: Plan, row: Row, one: Sampled) -> Lesson:
+    return Lesson(lambda _: plan, row.inputs, one.value, row.origin)
+
+
 def _recorded(recorder: Recorder, plan: Plan, pair: Pair, one: Sampled, number: str) -> TrainingRow:
-    row = recorder.row(Lesson(lambda _: plan, pair.row.inputs, one.value, pair.row.origin), Mode.STRICT)
+    row = recorder.row(_lesson(plan, pair.row, one), Mode.STRICT)
     return replace(row, origin=f"{pair.row.origin} {'best' if one is pair.best else 'worst'} {number}")
 
 
@@ -396,6 +409,11 @@ def train_round(
         if kept is not None and not (work / kept.name).exists():
             copyfile(kept, work / kept.name)
         answers = _sampled(round, plan, reading.rows, work / _samples_name(identity, settings.seed), on_done)
+        recorder = Recorder(base.tokenizer, window=base.window)
+        answers = [
+            [one for one in each if _can_be_taught(recorder, plan, row, one)]
+            for row, each in zip(reading.rows, answers, strict=True)
+        ]
         pairs = pairs_of(reading.rows, answers, round.preference)
         usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
         report(f"{usable:,} of {sampled:,} answers can be used: they are whole, and their tags act")
@@ -405,9 +423,7 @@ def train_round(
                 "raise `max`, or train it first with rows that have threads"
             )
         summary_of(pairs, answers, round.quality, report)
-        batches = PairBatches(
-            pairs, Recorder(base.tokenizer, window=base.window), plan, size=round.pairs, seed=settings.seed
-        )
+        batches = PairBatches(pairs, recorder, plan, size=round.pairs, seed=settings.seed)
         model = base.load(device=round.device, seed=settings.seed, lora=round.lora, precision=settings.precision)
         loss = BonbonLoss(_reference(round, model, batches), round.preference)
         steps = settings.steps or -(-len(pairs) // round.pairs)
