@@ -134,7 +134,7 @@ def _answered(
     threads = [field for field in result.fields if field.path == THREAD]
     begun, tags, act = _tags(plan.auto, encoder, main, threads)
     thought = sum(one.lane == ROOT_LANE for one in result.trace.drawn) - len(main.tokens)
-    written = len(encoder.text(result.text)) + (not main.truncated) + thought
+    written = max(1, len(encoder.text(result.text)) + (not main.truncated)) + thought  # without tags, at least its end
     return Answered(
         origin=row.origin,
         category=row.category,

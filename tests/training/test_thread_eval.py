@@ -81,6 +81,8 @@ def test_tags_that_do_not_act_are_counted_and_stay_in_the_text() -> None:
     found = answered('<promise tokens="x"/><sync/>End.')
     assert (found.threads, found.begun, found.act) == (0, 2, 1)
     assert found.text == '<promise tokens="x"/>End.'
+    empty = answered('<promise topic="food"/>' * 2 + "<sync/>" * 22, food="</async>")
+    assert not empty.text and report_on([empty], rows("a")).theoretical == pytest.approx(1 / empty.path)
 
 
 def test_speed_is_measured_against_the_answers_of_the_baseline() -> None:
