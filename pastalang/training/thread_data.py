@@ -428,6 +428,8 @@ def _answered(annotate: Annotator, prompt: str) -> str:
         raise Unfit(f"the annotator raises {raised(problem)}") from problem
     if not isinstance(found, str):
         raise Unfit(f"the annotator returns text, not {found!r:.40}")
+    if any("\ud800" <= letter <= "\udfff" for letter in found):
+        raise Unfit("the annotator returns half of a surrogate pair")
     return found
 
 

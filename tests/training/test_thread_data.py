@@ -155,6 +155,7 @@ def test_demonstrations_keep_the_rules_that_they_show(policy: AutoPolicy, count:
     [
         ('<promise topic="a" tokens="990"/><async>Goulash.</async>\n<promise topic="b"/><async>Soup.</async>', None),
         ("Goulash.\nSoup.", "the annotator marked nothing"),
+        ('<promise topic="a"/><async>\ud83c</async>', "the annotator returns half of a surrogate pair"),
         ('<promise topic="a"/><async>Goulash!</async>\nSoup.', "without its tags, it is another text"),
         ('<promise topic="a"/><async>Goulash.</async>\n<async>Soup.</async>', "thread 2, 'Soup.', does not follow"),
     ],
