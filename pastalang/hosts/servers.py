@@ -210,7 +210,7 @@ class Sglang(Server):
 
     def reply(self, answer: Any) -> Reply:
         about = answer["meta_info"]
-        scores = [one[0] for one in about["output_token_logprobs"]] if about.get("output_token_logprobs") else None
+        scores = [one[0] for one in about.get("output_token_logprobs") or ()]
         return Reply(
             text_in(answer["text"]), int(about["completion_tokens"]), _sum(scores),
             (about.get("finish_reason") or {}).get("type") == "length", int(about.get("prompt_tokens", 0)),
@@ -253,9 +253,11 @@ class LlamaCpp(Server):
         return body
 
     def reply(self, answer: Any) -> Reply:
+        if answer.get("truncated"):  # it has left out a part of the prompt, or of what it wrote, to go on
+            raise HostError("the prompt and its answer are longer than the context of the server, see its `--ctx-size`")
         scores = [one.get("logprob") for one in answer.get("completion_probabilities") or ()]
         return Reply(
-            text_in(answer["content"]), int(answer["tokens_predicted"]), _sum(scores or None),
+            text_in(answer["content"]), int(answer["tokens_predicted"]), _sum(scores),
             answer.get("stop_type") == "limit", int(answer.get("tokens_evaluated", 0)),
             int(answer.get("tokens_cached") or 0), _llama_tokens(answer),
         )  # fmt: skip
@@ -278,8 +280,9 @@ async def models_at(transport: Transport, patience: Patience) -> tuple[Kind, dic
     """
     found = await transport.first("/v1/models", patience)
     try:
-        owner = str(found["data"][0].get("owned_by", "")).lower().replace(".", "").replace("-", "")
-        names = {str(one["id"]): one.get("keys_in_words") is True for one in found["data"]}
+        listed = found if isinstance(found, list) else found["data"]  # Together AI has nothing around its list
+        owner = str(listed[0].get("owned_by", "")).lower().replace(".", "").replace("-", "")
+        names = {str(one["id"]): one.get("keys_in_words") is True for one in listed}
     except (KeyError, IndexError, TypeError, AttributeError):
         raise HostError(f"{transport.url}/v1/models lists no model") from None
     words = {"vllm": Kind.VLLM, "sglang": Kind.SGLANG, "llamacpp": Kind.LLAMA_CPP}
@@ -341,8 +344,10 @@ def _given(sampling: Sampling, *names: str) -> dict[str, Any]:
 
 
 def _sum(scores: Sequence[float | None] | None) -> float | None:
-    """The log-probability of a whole text. A server leaves out the first score, or writes None for it."""
-    return None if scores is None else math.fsum(score for score in scores if score is not None)
+    """The log-probability of a whole text. A server leaves out the first score, or writes None for it; None if it
+    gives no other one."""
+    known = [score for score in scores or () if score is not None]
+    return math.fsum(known) if known else None
 
 
 # ── the words around messages ─────────────────────────────────────────────────────────────────────────

@@ -26,6 +26,10 @@ from pastalang.values.text import message_texts
 from pastalang.values.to_schema import schema_of
 
 ATTEMPTS: Final = 3
+_CUT: Final = {
+    "length": "its limit of tokens ended the last one (finish_reason length)",
+    "content_filter": "its filter ended the last one (finish_reason content_filter)",
+}
 
 
 @dataclass(slots=True)
@@ -99,7 +103,7 @@ class Chats:
                 misfits += 1
                 if misfits == ATTEMPTS:
                     reason = f"the server's {ATTEMPTS} answers do not fit their type: {reading.mismatches[0]}"
-                    raise HostError(reason, plan=plan)
+                    raise HostError(reason + chat.cut_by, plan=plan)
             elif not objections or policy is None or rejected == policy.repair:
                 break
             else:
@@ -127,6 +131,7 @@ class _Chat:
     prompt: int = 0
     written: int = 0
     cached: int = 0
+    cut_by: str = ""  # what has ended the last answer before the model did
 
     async def again(self, text: str, objections: Sequence[Objection]) -> str:
         """The answer with other values in place of those that are rejected; all of it anew if they have no keys."""
@@ -163,10 +168,13 @@ class _Chat:
 
     def _read(self, answer: Any) -> str:
         """The text of an answer, whose tokens are counted."""
-        message, usage = answer["choices"][0]["message"], answer.get("usage") or {}
+        choice, usage = answer["choices"][0], answer.get("usage") or {}
+        message, ended = choice["message"], choice.get("finish_reason")
+        self.cut_by = f"; {_CUT[ended]}" if isinstance(ended, str) and ended in _CUT else ""
         content = message["content"]
         if content is None:
-            raise HostError(f"the server refuses: {message.get('refusal') or 'it gives no reason'}")
+            refusal = message.get("refusal") or f"it gives no reason{self.cut_by}"
+            raise HostError(f"the server refuses: {refusal}")
         text = "".join(text_in(part["text"]) for part in content) if isinstance(content, list) else text_in(content)
         self.requests += 1
         self.prompt += int(usage.get("prompt_tokens") or 0)

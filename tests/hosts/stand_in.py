@@ -99,8 +99,9 @@ class StandIn:
     asked: list[str] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
-    log_probability: float = -0.25
+    log_probability: float | None = -0.25
     failed: int = 0
+    is_gone: bool = False  # nothing is answered any more
     keys: list[str | None] = field(default_factory=list)  # that requests came with
     key: str | None = None  # that it asks for
     knows_tokens: bool = False  # its answers are texts, which it says no tokens of
@@ -121,19 +122,18 @@ class StandIn:
         path = request.url.path
         self.keys.append(request.headers.get("authorization"))
         if self.key is not None and self.keys[-1] != f"Bearer {self.key}":
-            return httpx.Response(401, json={"error": {"message": "no such key"}})
+            return httpx.Response(401, json={"error": {"message": f"no such key{self.keys[-1] or ''}"}})
         body = json.loads(request.content) if request.content else None
+        if self.is_gone:
+            raise httpx.ReadError("gone")
         if path == "/v1/models":
             owner = {"llama.cpp": "llamacpp"}.get(self.kind, self.kind)
             return httpx.Response(200, json={"data": [{"id": "m", "owned_by": owner}]})
-        if path == "/tokenize":
+        if path in ("/tokenize", "/apply-template"):
             text = "".join(f"<{one['role']}>{one['content']}</>" for one in body["messages"]) + "<assistant>"
-            return httpx.Response(200, json={"tokens": list(text.encode())})
+            return httpx.Response(200, json={"tokens": list(text.encode()), "prompt": text})
         if path == "/detokenize":
             return httpx.Response(200, json={"prompt": bytes(body["tokens"]).decode()})
-        if path == "/apply-template":
-            text = "".join(f"<{one['role']}>{one['content']}</>" for one in body["messages"]) + "<assistant>"
-            return httpx.Response(200, json={"prompt": text})
         fault = next(self.faults, None)
         self.failed += fault is not None
         if isinstance(fault, Exception):
@@ -225,14 +225,12 @@ def faults(seed: int, count: int) -> Iterator[Any]:
     """Everything that networks and servers do, in some order, and None where a request is answered."""
     chance = random.Random(seed)
     kinds = [
-        lambda: httpx.ConnectError("refused"),
-        lambda: httpx.ReadTimeout("slow"),
-        lambda: httpx.RemoteProtocolError("cut"),
+        lambda: httpx.ConnectError("refused"), lambda: httpx.ReadTimeout("slow"),
+        lambda: httpx.RemoteProtocolError("cut"), lambda: httpx.Response(500, text="oops"),
         lambda: httpx.Response(429, json={"error": {"message": "busy"}}, headers={"retry-after": "0"}),
-        lambda: httpx.Response(500, text="oops"),
         lambda: httpx.Response(503, json={"message": "loading"}),
         lambda: httpx.Response(200, text='{"choices": [{"te'),
-    ]
+    ]  # fmt: skip
     return iter([chance.choice(kinds)() if chance.random() < 0.4 else None for _ in range(count)])
 
 

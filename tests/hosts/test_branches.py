@@ -49,6 +49,8 @@ def test_a_value_sees_the_skeleton_up_to_its_key_and_what_it_waits_for(kind: str
     assert (result.usage.mode, result.usage.requests, result.usage.critical_path) == ("branches", 4, 2)
     assert result.prompt == PROMPT
     assert [round(one.confidence, 6) for one in result.fields] == [round(math.exp(-0.25), 6)] * 4
+    silent = StandIn(log_probability=None).connect().run(PRODUCT, title="Sharp")
+    assert all(math.isnan(one.confidence) for one in silent.fields), "it says no log-probabilities"
 
 
 @pytest.mark.parametrize("kind", (*KINDS, "openai"))
@@ -316,9 +318,3 @@ def test_a_deadline_ends_a_run_that_a_server_never_answers() -> None:
     host = StandIn(faults=iter([httpx.Response(503, text="loading")] * 10_000))
     with pytest.raises(HostError, match="not answered within the deadline: status 503: loading"):
         host.connect(deadline=0.2, retries=10_000).run(PRODUCT, title="x")
-
-
-def test_what_a_server_refuses_is_not_asked_for_again() -> None:
-    host = StandIn(faults=iter([httpx.Response(400, json={"error": {"message": "the prompt is too long"}})] * 4))
-    with pytest.raises(HostError, match="status 400: the prompt is too long"):
-        host.connect().run(PRODUCT, title="x")

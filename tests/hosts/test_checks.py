@@ -14,8 +14,8 @@ from tests.hosts.test_branches import PRODUCT
 SAMPLING = pastalang.Sampling
 
 
-def asking(answer: str) -> Any:
-    return pastalang.compile(f'template t(x: text)\nuser """{{x}}"""\nassistant {answer}\n')
+def asking(answer: str, inputs: str = "x: text") -> Any:
+    return pastalang.compile(f'template t({inputs})\nuser """{{x}}"""\nassistant {answer}\n')
 
 
 def refused(kind: str, program: Any, **options: Any) -> str:
@@ -51,16 +51,11 @@ def test_what_needs_the_model_in_this_process_is_refused(kind: str, program: Any
         (asking("json { a: boolean with (min_p=0.5) }"), {}, "which have no `min_p`"),
         (PRODUCT, {"sampling": SAMPLING(top_k=4)}, "which have no `top_k`"),
         (PRODUCT, {"sampling": SAMPLING(repetition_penalty=1.1)}, "which have no `repetition_penalty`"),
+        (asking("json { a: boolean }", "each x: text"), {}, "takes chats only: call `batch` or `map` in place of"),
     ],
 )
 def test_what_no_chat_can_be_asked_is_refused(program: Any, options: Any, message: str) -> None:
     assert message in refused("openai", program, **options)
-
-
-def test_documents_that_share_a_run_are_refused_where_only_chats_can_be_asked() -> None:
-    program = pastalang.compile('template t(each x: text)\nuser """{x}"""\nassistant json { a: boolean }\n')
-    with pytest.raises(Unsupported, match="call `batch` or `map`"):
-        StandIn("openai").connect().run(program, x=["a", "b"])
 
 
 @pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp"])

@@ -10,23 +10,25 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 import pastalang
-from pastalang.errors import BadInputs, HostError
+from pastalang.errors import BadInputs, HostError, LoadError
 from pastalang.hosts.transport import Patience, _seconds
 from tests.hosts.stand_in import StandIn
 from tests.hosts.test_branches import PRODUCT, Product
+from tests.tables import cases_of
 
 KEYS = 'template t(title: text)\nuser """{title} {schema}"""\nassistant json {unit_price: integer}\n'
 FIRST = {"brand": "Sharp", "kind": "tv", "size": 1, "headline": "x"}
 
 
-def chat(content: Any, **usage: Any) -> dict[str, Any]:
-    return {"choices": [{"message": {"content": content}}], "usage": usage}
+def chat(content: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": content}}], "usage": {}}
 
 
 class Odd(StandIn):
@@ -54,26 +56,33 @@ def odd(kind: str, path: str, reply: Any, **patience: Any) -> pastalang.RemoteEn
 # ── in an unknown shape ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize(("address", "reply", "message"), cases_of(Path(__file__).with_name("replies.md")))
+def test_a_reply_that_is_no_answer_is_an_error_of_the_server(address: str, reply: str, message: str) -> None:
+    kind, path = address.split()
+    status, _, body = reply.replace("DEEP", "[" * 100_000).replace("NEXT", "\n").partition(" ")
+    with pytest.raises(HostError) as caught:
+        odd(kind, path, httpx.Response(int(status), text=body)).run(PRODUCT, title="x")
+    assert message in caught.value.reason
+
+
+def test_a_document_at_which_a_server_hangs_up_costs_no_other_one() -> None:
+    class Fragile(StandIn):
+        async def handle(self, request: httpx.Request) -> httpx.Response:
+            if b"poison" in request.content:
+                raise httpx.RemoteProtocolError("hung up")
+            return await super().handle(request)
+
+    first, *others = Fragile("openai").connect().batch(PRODUCT, [{"title": one} for one in ("poison", "a", "b")])
+    assert type(first) is HostError and [type(one) for one in others] == [pastalang.Result] * 2
+
+
 @pytest.mark.parametrize(
-    ("kind", "path", "reply"),
-    [
-        ("openai", "/v1/chat/completions", chat(5)),
-        ("openai", "/v1/chat/completions", chat([{"type": "image"}])),
-        ("openai", "/v1/chat/completions", httpx.Response(200, text=json.dumps(chat("{}", prompt_tokens=1e999)))),
-        ("openai", "/v1/chat/completions", httpx.Response(200, text="[" * 100_000)),
-        ("openai", "/v1/chat/completions", httpx.Response(500, text="[" * 100_000)),
-        ("vllm", "/tokenize", {}),
-        ("vllm", "/detokenize", {"prompt": None}),
-        ("vllm", "/v1/completions", {"choices": [{"text": None, "finish_reason": "stop"}]}),
-        ("sglang", "/generate", {"text": ["x"], "meta_info": {"completion_tokens": 1}}),
-        ("llama.cpp", "/apply-template", {}),
-        ("llama.cpp", "/completion", {"content": None, "tokens_predicted": 1}),
-        ("llama.cpp", "/completion", {"content": "x", "tokens_predicted": "many"}),
-    ],
+    ("name", "value"), [("ALL_PROXY", "ftp://host"), ("NO_PROXY", "[::1]"), ("SSL_CERT_FILE", "nowhere.pem")]
 )
-def test_a_reply_in_an_unknown_shape_is_an_error_of_the_server(kind: str, path: str, reply: Any) -> None:
-    with pytest.raises(HostError, match=r"unknown shape|not JSON|status 500"):
-        odd(kind, path, reply).run(PRODUCT, title="x")
+def test_an_environment_that_fits_no_client_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(LoadError, match=f"no server can be asked: .*; look at .*{name}"):
+        pastalang.connect("http://host")
 
 
 def test_a_body_that_is_not_packed_as_it_says_is_asked_for_again() -> None:
@@ -81,20 +90,16 @@ def test_a_body_that_is_not_packed_as_it_says_is_asked_for_again() -> None:
         async def handle(self, request: httpx.Request) -> httpx.Response:
             content = (await super().handle(request)).content
             is_first = len(self.bodies) == 1 and request.url.path == "/v1/chat/completions"
-            packed = Stream(content if is_first else gzip.compress(content))
-            return httpx.Response(200, headers={"content-encoding": "gzip"}, stream=packed)
+            packed = parts(content if is_first else gzip.compress(content))
+            return httpx.Response(200, headers={"content-encoding": "gzip"}, content=packed)
 
     host = Packed("openai")
     assert host.connect().run(PRODUCT, title="x").value["kind"] == "tv"
     assert len(host.bodies) == 2
 
 
-class Stream(httpx.AsyncByteStream):
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    async def __aiter__(self) -> Any:
-        yield self._content
+async def parts(content: bytes) -> Any:
+    yield content
 
 
 def test_a_content_in_parts_is_their_text() -> None:
@@ -226,19 +231,11 @@ def test_an_engine_that_is_closed_during_a_run_says_so() -> None:
         engine.run(PRODUCT, title="x")
 
 
-@pytest.mark.parametrize(
-    "said", [{"error": None, "message": "too long"}, {"error": {"message": None, "detail": "too long"}}]
-)
-def test_the_reason_is_what_has_a_text(said: Any) -> None:
-    with pytest.raises(HostError, match="status 400: too long"):
-        odd("openai", "/v1/chat/completions", httpx.Response(400, json=said)).run(PRODUCT, title="x")
-
-
-@pytest.mark.parametrize("kind", ["auto", "openai"])
-def test_a_server_whose_model_reads_keys_as_words_is_shown_words(kind: str) -> None:
-    listed = {"data": [{"id": "m", "owned_by": "pastalang", "keys_in_words": True}]}
+@pytest.mark.parametrize(("kind", "is_bare"), [("auto", False), ("auto", True), ("openai", False)])
+def test_a_server_whose_model_reads_keys_as_words_is_shown_words(kind: str, is_bare: bool) -> None:
+    listed = [{"id": "m", "owned_by": "pastalang", "keys_in_words": True}]
     host = Odd("openai")
-    host.path, host.reply = "/v1/models", listed
+    host.path, host.reply = "/v1/models", listed if is_bare else {"data": listed}
     engine = pastalang.connect("http://host/v1#m", kind=kind, transport=httpx.MockTransport(host.handle))
     engine.run(pastalang.compile(KEYS), title="x")
     assert '"Unit price"' in host.bodies[0]["messages"][0]["content"]
