@@ -639,8 +639,10 @@ def documents_in(table: Any, columns: Columns, place: str = "document ", start: 
 
 
 def narrowed(table: Any, names: Iterable[str]) -> Any:
-    """With the columns of these names, all of them if several have the same."""
-    return table.select([at for at, name in enumerate(table.schema.names) if name in names])
+    """With the columns of these names, all of them if several have the same. With one at least: without columns, Arrow
+    and Ray see no rows."""
+    found = [at for at, name in enumerate(table.schema.names) if name in names]
+    return table.select(found or range(table.num_columns)[:1])
 
 
 def _in_text(table: Any) -> Any:

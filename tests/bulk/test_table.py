@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 
 import pastalang
 from pastalang import Engine
-from pastalang.bulk.documents import Document
+from pastalang.bulk.documents import Document, narrowed
 from pastalang.bulk.rows import Origin, Task, place_of, task_of_program, task_of_type
 from pastalang.bulk.table import Unwritable, Worker, value_column
 from pastalang.runtime.quotations import SourceSpan
@@ -53,6 +53,7 @@ def test_every_row_has_its_place_whatever_it_holds() -> None:
     assert table["_status"].to_pylist() == ["ok", "error", "error", "ok", "error"]
     assert [value is None for value in table["value"].to_pylist()] == [False, True, True, False, True]
     assert table["_error"].to_pylist()[1] == "document 1: `text` is null"
+    assert narrowed(pa.table({"body": ["x"], "id": ["1"]}), ["text"]).column_names == ["body"], "Ray drops rows of none"
     [first, *_] = table.to_pylist()
     assert first["_meta"]["model"] == "fake" and first["_meta"]["passes"] > 0
     assert {one["field"] for one in first["_fields"]} >= {"paid"}
