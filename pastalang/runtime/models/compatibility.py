@@ -120,7 +120,7 @@ def _reasons_in_config(config: Any) -> Iterator[str]:
         yield "its positions are ALiBi biases, which count places in memory and cannot follow the positions of a branch"
     if family in _OWN_ATTENTION_FAMILIES:
         yield OWN_ATTENTION
-    for kind in sorted(_rope_types(config) & _RESCALING):
+    for kind in sorted(rope_types(config) & _RESCALING):
         yield f"its rotary positions are rescaled as the sequence grows ({kind}), which makes cached keys wrong"
     if _has_several_axes(config):
         yield "its rotary positions have several axes (M-RoPE); a branch has one"
@@ -148,7 +148,8 @@ def _reasons_in_modules(model: Any) -> Iterator[str]:
         yield "its configuration has no max_position_embeddings, so the number of its positions is unknown"
 
 
-def _rope_types(config: Any) -> set[str]:
+def rope_types(config: Any) -> set[str]:
+    """How the rotary positions of the layers are scaled; "default" where they are not."""
     return {str(part["rope_type"]) for part in _rope_parts(config) if part.get("rope_type")}
 
 

@@ -26,6 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.compatibility import rope_types
 from pastalang.runtime.models.load_errors import as_load_error, quietly
 from pastalang.runtime.models.source import fingerprint_of_file, missing_for_gguf
 
@@ -33,7 +34,7 @@ _VERSION: Final = 1  # of what is written for a file: part of its folder's name
 _ABANDONED: Final = 24 * 3600  # seconds after which a folder that nobody completed is deleted
 _PARTIAL: Final = ".partial-"
 _EXPERTS: Final = ("_exps.", "_shexp.")  # in the names of tensors
-_SCALED_ROPE: Final = "rope_freqs.weight"
+_SCALED_ROPE: Final = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
 
 def weights_of_gguf(file: Path) -> Path:
@@ -43,6 +44,7 @@ def weights_of_gguf(file: Path) -> Path:
         _check_packages(file)
         contents = _read_contents(file)
         _check_tensors(file, contents)
+        _check_positions(file, contents)
         _convert(file, contents, folder)
     return folder
 
@@ -142,11 +144,8 @@ def _check_tensors(file: Path, contents: Any) -> None:
     from gguf.quants import dequantize
 
     for tensor in contents.tensors:
-        if tensor.name == _SCALED_ROPE:
-            raise LoadError(
-                f"{file} scales its rotary positions by a tensor of its own ({_SCALED_ROPE}), which is not read from "
-                "GGUF: use the model's folder of safetensors"
-            )
+        if tensor.name in _SCALED_ROPE:
+            raise _scaled(file, f"a tensor of its own ({tensor.name})")
     for tensor in {tensor.tensor_type: tensor for tensor in contents.tensors}.values():
         try:
             dequantize(tensor.data[:1], tensor.tensor_type)
@@ -154,6 +153,29 @@ def _check_tensors(file: Path, contents: Any) -> None:
             raise LoadError(
                 f"{file} holds {tensor.name} in {tensor.tensor_type.name}, which the package gguf cannot read"
             ) from problem
+
+
+def _check_positions(file: Path, contents: Any) -> None:
+    """Refuses rotary positions that are scaled by a setting which transformers passes over: it reads those of few
+    architectures, and all others as if they were not scaled."""
+    given = {key.partition(".")[2]: field.contents() for key, field in contents.fields.items() if ".rope." in key}
+    kind = given.get("rope.scaling.type", "linear")
+    factor = given.get("rope.scaling.factor") or given.get("rope.scale_linear") or 1
+    if kind == "none" or factor == 1:
+        return
+    from transformers import AutoConfig
+
+    with as_load_error(file), quietly(), _without_bars():
+        config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
+    if not rope_types(config) - {"default"}:
+        raise _scaled(file, f"{factor:g} ({kind})")
+
+
+def _scaled(file: Path, how: str) -> LoadError:
+    return LoadError(
+        f"{file} scales its rotary positions by {how}, which is not read from GGUF: use the model's folder of "
+        "safetensors"
+    )
 
 
 def _dtype_of(contents: Any) -> torch.dtype:

@@ -170,6 +170,8 @@ def test_a_file_that_is_none_is_refused_in_words(change: Any, message: str, tmp_
         ({"renamed": {"ffn_gate": "ffn_gate_exps"}}, r"a mixture of experts \(blk\.0\.ffn_gate_exps\.weight\)"),
         ({"renamed": {"attn_q": "attn_other"}}, r"other tensors than those of the architecture llama: 2 weights are"),
         ({"renamed": {"blk.1.attn_norm": "rope_freqs"}}, r"scales its rotary positions by a tensor of its own"),
+        ({"renamed": {"blk.1.attn_norm": "rope_factors_long"}}, r"rotary positions by a tensor .*\(rope_factors_long"),
+        ({"more": {"llama.rope.scaling.factor": 4}}, r"scales its rotary positions by 4 \(linear\), which is not read"),
         ({"more": {"split.count": 2}}, r"is one of several parts of a model: join them"),
     ],
 )  # fmt: skip
