@@ -150,13 +150,13 @@ class _Chat:
 
     async def ask(self, output: t.Type, *more: Mapping[str, str]) -> str:
         asked = output if isinstance(output, t.Object) else _wrapped(output)
-        schema = schema_of(asked, self.types)
+        schema = json.loads(write_json(schema_of(asked, self.types)))
         body: dict[str, Any] = {
             "model": self.chats.model,
             "messages": [*self.messages, *more],
             "response_format": {
                 "type": "json_schema",
-                "json_schema": {"name": "answer", "strict": True, "schema": json.loads(write_json(schema))},
+                "json_schema": {"name": "answer", "strict": _may_be_strict(schema), "schema": schema},
             },
             "seed": self.seed + self.requests,
             **({} if self.sampling.temperature is None else {"temperature": self.sampling.temperature}),
@@ -181,6 +181,28 @@ class _Chat:
         self.written += int(usage.get("completion_tokens") or 0)
         self.cached += int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
         return text
+
+
+_STRICT: Final = frozenset({
+    "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "exclusiveMaximum",
+    "exclusiveMinimum", "format", "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum",
+    "multipleOf", "pattern", "properties", "required", "title", "type",
+})  # fmt: skip
+_STRICT_FORMATS: Final = frozenset({
+    "date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid",
+})  # fmt: skip
+
+
+def _may_be_strict(schema: Any) -> bool:
+    """Whether OpenAI keeps an answer to the schema. It refuses a strict one with other keywords, with keys that may be
+    left out, or with maps; one that is not strict is a hint to its model, and the answer is checked here."""
+    properties = schema.get("properties", {})
+    is_closed = schema.get("additionalProperties") is False and properties.keys() == {*schema.get("required", ())}
+    if not schema.keys() <= _STRICT or (schema.get("type") == "object" and not is_closed):
+        return False
+    parts = [*properties.values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", ())]
+    parts += [schema["items"]] if "items" in schema else []
+    return schema.get("format", "date") in _STRICT_FORMATS and all(map(_may_be_strict, parts))
 
 
 _KEY: Final = "value"  # of the object around an answer that is none: servers take objects only

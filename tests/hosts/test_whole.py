@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -10,6 +11,7 @@ import pastalang
 from pastalang.errors import HostError
 from tests.hosts.stand_in import StandIn
 from tests.hosts.test_branches import PRODUCT, Product
+from tests.hosts.test_live import program_and_inputs
 
 
 def test_one_request_has_the_schema_and_the_messages() -> None:
@@ -17,10 +19,19 @@ def test_one_request_has_the_schema_and_the_messages() -> None:
     result = host.connect().run(PRODUCT, title="Sharp")
     [body] = host.bodies
     assert body["messages"] == [{"role": "user", "content": "Sharp"}]
-    assert list(body["response_format"]["json_schema"]["schema"]["properties"]) == ["brand", "kind", "size", "headline"]
+    schema = body["response_format"]["json_schema"]
+    assert list(schema["schema"]["properties"]) == ["brand", "kind", "size", "headline"] and schema["strict"]
     assert result.value == {"brand": "text", "kind": "tv", "size": 0, "headline": "text"}
     assert (result.usage.mode, result.usage.requests) == ("whole", 1)
     assert result.prompt == "Sharp"
+
+
+@pytest.mark.parametrize("name", ["defaults", "maps", "tuples", "limits-of-arrays"])
+def test_a_schema_that_openai_refuses_where_it_is_strict_is_a_hint(name: str) -> None:
+    host, (program, inputs) = StandIn("openai"), program_and_inputs(name)
+    with suppress(HostError):
+        host.connect().run(program, inputs)
+    assert host.bodies[0]["response_format"]["json_schema"]["strict"] is False
 
 
 def test_only_the_fields_that_do_not_fit_are_asked_for_again() -> None:
