@@ -7,6 +7,7 @@ Commands look at names before anything heavy is imported, so this module imports
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -96,7 +97,7 @@ def open_server(
     """
     from pastalang.hosts.transport import Patience
 
-    patience = Patience() if documents is None else Patience(retries=_MANY_RETRIES)
+    patience = Patience() if documents is None else Patience(retries=_MANY_RETRIES, longest_pause=math.inf)
     return _engine_at(
         address_of(address), kind="auto", api_key=api_key, tokenizer=None, patience=patience,
         first=patience if waits else _soon(patience), in_flight=max(IN_FLIGHT, _OF_A_DOCUMENT * (documents or 0)),

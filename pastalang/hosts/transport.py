@@ -48,7 +48,7 @@ class Patience:
     retries: int = 5
     wait: float = 0.5  # before the first retry; doubled for each one after it, with jitter
     longest_wait: float = 30.0
-    longest_pause: float = math.inf
+    longest_pause: float = 600.0
 
 
 class Transport:
@@ -142,9 +142,11 @@ class Transport:
                             outcome = answered
                     if client.is_closed:
                         raise HostError(f"{self.url}{path} was not answered: the engine was closed meanwhile")
-                    if attempt == patience.retries or (outcome.retry_after or 0) > patience.longest_pause:
+                    is_long = (pause := outcome.retry_after or 0) > patience.longest_pause
+                    if attempt == patience.retries or is_long:
                         times = "once" if attempt == 0 else f"{attempt + 1} times"
-                        reason = f"{self.url}{path} failed {times}: {outcome.reason}"
+                        more = f"; the server asks for a pause of {pause:.0f} s" if is_long else ""
+                        reason = f"{self.url}{path} failed {times}: {outcome.reason}{more}"
                         is_lost = not await self._is_there(client) if outcome.is_lost is None else outcome.is_lost
                         raise ServerLost(reason) if is_lost else HostError(reason)
                     await asyncio.sleep(_pause(patience, attempt, outcome.retry_after))

@@ -178,10 +178,12 @@ def test_retry_after_may_be_a_date() -> None:
     assert _seconds(httpx.Response(429, headers={"retry-after": "inf"})) is None
 
 
-def test_whoever_names_an_address_does_not_wait_as_long_as_its_server_would_like() -> None:
-    busy = httpx.MockTransport(lambda _: httpx.Response(503, headers={"retry-after": "3600"}, text="loading"))
-    with pytest.raises(HostError, match="failed once: status 503: loading"):
-        pastalang.connect("http://host/v1", transport=busy)
+def test_nobody_waits_an_hour_because_a_server_would_like_it() -> None:
+    busy = httpx.Response(503, headers={"retry-after": "3600"}, text="loading")
+    with pytest.raises(HostError, match="failed once: status 503: loading; the server asks for a pause of 3600 s"):
+        pastalang.connect("http://host/v1", transport=httpx.MockTransport(lambda _: busy))
+    with pytest.raises(HostError, match="failed once: status 503: loading; the server asks for a pause of 3600 s"):
+        odd("openai", "/v1/chat/completions", busy, deadline=1).run(PRODUCT, title="x")
 
 
 # ── how it is asked ──────────────────────────────────────────────────────────────────────────────────────
