@@ -188,6 +188,7 @@ _STRICT: Final = frozenset({
     "exclusiveMinimum", "format", "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum",
     "multipleOf", "pattern", "properties", "required", "title", "type",
 })  # fmt: skip
+_SAYS_WHAT: Final = frozenset({"$ref", "anyOf", "const", "enum", "type"})  # one of them says what a value is
 _STRICT_FORMATS: Final = frozenset({
     "date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid",
 })  # fmt: skip
@@ -195,7 +196,10 @@ _STRICT_FORMATS: Final = frozenset({
 
 def _may_be_strict(schema: Any) -> bool:
     """Whether OpenAI keeps an answer to the schema. It refuses a strict one with other keywords, with keys that may be
-    left out, or with maps; one that is not strict is a hint to its model, and the answer is checked here."""
+    left out, with maps, or with any value; one that is not strict is a hint to its model, and the answer is checked
+    here."""
+    if not isinstance(schema, dict) or not schema.keys() & _SAYS_WHAT:
+        return False
     properties = schema.get("properties", {})
     is_closed = schema.get("additionalProperties") is False and properties.keys() == {*schema.get("required", ())}
     if not schema.keys() <= _STRICT or (schema.get("type") == "object" and not is_closed):

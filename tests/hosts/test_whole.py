@@ -22,11 +22,10 @@ def test_one_request_has_the_schema_and_the_messages() -> None:
     schema = body["response_format"]["json_schema"]
     assert list(schema["schema"]["properties"]) == ["brand", "kind", "size", "headline"] and schema["strict"]
     assert result.value == {"brand": "text", "kind": "tv", "size": 0, "headline": "text"}
-    assert (result.usage.mode, result.usage.requests) == ("whole", 1)
-    assert result.prompt == "Sharp"
+    assert (result.usage.mode, result.usage.requests, result.prompt) == ("whole", 1, "Sharp")
 
 
-@pytest.mark.parametrize("name", ["defaults", "maps", "tuples", "limits-of-arrays"])
+@pytest.mark.parametrize("name", ["all-built-in-types", "defaults", "maps", "tuples", "limits-of-arrays"])
 def test_a_schema_that_openai_refuses_where_it_is_strict_is_a_hint(name: str) -> None:
     host, (program, inputs) = StandIn("openai"), program_and_inputs(name)
     with suppress(HostError):
