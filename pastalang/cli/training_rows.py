@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from pastalang.training.data import Asked, Row
     from pastalang.training.independence import FieldLosses, Lost
     from pastalang.training.labels import LabelJob, LabelTotals, Teacher
-    from pastalang.training.thread_data import Rejected, Statistics, Tagged
+    from pastalang.training.thread_data import Annotator, Rejected, Statistics, Tagged
 
 
 _EVERY: Final = 30.0  # seconds between two lines, where lines stay
@@ -344,8 +345,32 @@ def _tagged(settings: DataSettings, plan: Plan) -> tuple[list[Tagged], list[Reje
         refuse_missing(name)
         loaded = read_base(name).load(device=settings.device, seed=0, lora=None)
         bar = Bar(Grader(loaded, tokenizer, plan), settings.independence)
-    found = list(tag_rows(rows, plan, tokenizer, least=settings.least, annotate=annotate, bar=bar))
+    with _keeping(settings, annotate) as ask:
+        found = list(tag_rows(rows, plan, tokenizer, least=settings.least, annotate=ask, bar=bar))
     return [one for one in found if isinstance(one, Tagged)], [one for one in found if isinstance(one, Rejected)]
+
+
+@contextmanager
+def _keeping(settings: DataSettings, annotate: Annotator | None) -> Iterator[Annotator | None]:
+    """The annotator, whose answers are kept next to the rows until there are all of them."""
+    if annotate is None:
+        yield None
+        return
+    from pastalang.training.thread_data import KeptAnswers
+
+    place = settings.out.with_name(f"{settings.out.name}.answers")
+    with KeptAnswers(annotate, str(settings.annotator), place) as asked:
+        if asked.kept:
+            echo_error(f"{counted(asked.kept, 'answer')} of an earlier run: {place}")
+        try:
+            yield asked
+        except KeyboardInterrupt:
+            raise Refused(
+                f"stopped; {counted(asked.kept, 'answer')} kept in {place}: give the same command again to go on",
+                EXIT_STOPPED,
+            ) from None
+    if place.exists():
+        echo_error(f"some rows have no answer: the same command asks for these alone, with those in {place}")
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from pastalang.failures import FileError, PastaError, WrongFormat
 
+_PACKAGE: Final = Path(__file__).parents[1]
 _SHOWN: Final = 20  # bad rows that a message shows
 
 
@@ -58,8 +59,8 @@ def leave_out_or_refuse(
 
 
 def raised(problem: Exception) -> str:
-    """What a function of the user raised, and in which of its lines. Its caller is the one that catches the problem."""
-    inside = extract_tb(problem.__traceback__)[1:2]
+    """What a function of the user raised, and in which of its lines: the first that is not of this package."""
+    inside = [one for one in extract_tb(problem.__traceback__) if _PACKAGE not in Path(one.filename).parents]
     where = f" ({Path(inside[0].filename).name}, line {inside[0].lineno})" if inside else ""
     return f"{type(problem).__name__}: {problem}{where}"
 

@@ -17,14 +17,18 @@ to be worth its tag. Text that seems to refer to open threads waits for them.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
 from typing import Any, Final, TypeAlias
 
+from pastalang.bulk.outputs import sync
 from pastalang.compiler import compile
 from pastalang.plan.branches import Mode
 from pastalang.plan.plan import Plan
@@ -33,7 +37,7 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.training.answer import THREADS, read_thread_text
 from pastalang.training.data import CATEGORY, THOUGHT, VALUE, Row
-from pastalang.training.errors import BadRow, raised
+from pastalang.training.errors import BadData, BadRow, raised
 from pastalang.training.independence import Grader
 from pastalang.training.recording import Lesson, Recorder
 from pastalang.values.json import spell_json
@@ -455,6 +459,50 @@ def annotation_prompt(answer: str, policy: AutoPolicy) -> str:
         for tagged in _DEMONSTRATIONS[policy]
     ]
     return "\n".join([_INSTRUCTIONS[policy], *shown, f"The answer:\n\n{answer}\n"])
+
+
+class KeptAnswers:
+    """An annotator whose answers are kept in a file as they come: what has once been asked, a later run does not ask
+    again. The file is deleted at the end, if every row has an answer or none has. `name`: of the annotator."""
+
+    def __init__(self, annotate: Annotator, name: str, place: Path) -> None:
+        self._annotate, self._name, self._place = annotate, name, place
+        self._known: dict[str, deque[str]] = defaultdict(deque)  # rows that are the same have answers of their own
+        self._missing = 0
+        try:
+            raw = place.read_bytes() if place.exists() else b""
+            whole = raw[: raw.rfind(b"\n") + 1]  # a line that was cut off is asked for again
+            for line in whole.splitlines():
+                asked, text = json.loads(line)
+                self._known[asked].append(text)
+            self._stream = place.open("ab")
+            self._stream.truncate(len(whole))
+        except OSError as problem:
+            raise BadData(f"{place} cannot be written: {problem.strerror}") from problem
+        except (ValueError, TypeError) as problem:
+            raise BadData(f"{place} holds no answers of an annotator: move it, or delete it") from problem
+        self.kept = sum(map(len, self._known.values()))
+
+    def __call__(self, prompt: str) -> str:
+        asked = sha256(f"{self._name}\0{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
+        if self._known[asked]:
+            return self._known[asked].popleft()
+        self._missing += 1
+        text = self._annotate(prompt)
+        if isinstance(text, str):
+            self._missing -= 1
+            self.kept += 1
+            self._stream.write(json.dumps([asked, text]).encode() + b"\n")
+            sync(self._stream)
+        return text
+
+    def __enter__(self) -> KeptAnswers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+        self._stream.close()
+        if not self.kept or (kind is None and not self._missing):
+            self._place.unlink()
 
 
 def engine_annotator(engine: Engine, *, max_tokens: int = 1000) -> Annotator:

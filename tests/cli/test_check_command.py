@@ -37,8 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_missing_file_ends_with_3_after_the_others_were_checked(folder: Path) -> None:
     result = pasta("check", folder / "missing.pasta", folder / "inner")
-    assert result.exit_code == 3
-    assert "error[file-not-found]" in result.output
+    assert result.exit_code == 3 and "error[file-not-found]" in result.output
     assert "error[unknown-name]" in result.output
 
 
@@ -52,8 +51,7 @@ def test_a_folder_without_programs_is_wrong_usage(tmp_path: Path) -> None:
 
 def test_the_standard_input_is_a_program() -> None:
     result = pasta("check", "-", input=WRONG)
-    assert result.exit_code == 1
-    assert "--> <stdin>:2:20" in result.output
+    assert result.exit_code == 1 and "--> <stdin>:2:20" in result.output
 
 
 def test_json_says_where_and_what(folder: Path) -> None:

@@ -11,6 +11,13 @@ import pytest
 from tests.command import pasta
 
 AUTO = 'template t(city: text)\nuser """{city}"""\nassistant auto(pasta, max=300)\n'
+LEAVING = """from pathlib import Path
+def left(prompt):
+    before = Path("asked").read_text() if Path("asked").exists() else ""
+    if Path("asked").write_text(before + ".") == 2:
+        raise KeyboardInterrupt
+    return prompt.partition("answer:")[2].strip()
+"""
 LIST = "- Eat a goulash.\n- See the bridges.\n- Bathe in a bath.\nEnjoy it."
 
 
@@ -24,7 +31,7 @@ def words(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     files["think.csv"] = f'id,city,thought,value\n1,Buda,Hm.,"{LIST}"\n'
     files |= {"rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows), "none.jsonl": json.dumps(rows[1]) + "\n"}
     files["tags.py"] = "def copy(prompt):\n    return prompt.partition('answer:')[2].strip()\n"
-    files["asking.py"] = "def down(prompt):\n    raise OSError('no one')\ndef none(prompt):\n    pass\n"
+    files["asking.py"] = "def down(prompt):\n    raise OSError('no one')\ndef none(prompt):\n    pass\n" + LEAVING
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     return ["--program", "a.pasta", "--data", "rows.jsonl", "--model", str(model), "--out", "out.jsonl"]
@@ -81,7 +88,6 @@ def test_rows_that_cannot_be_used_are_left_out_if_asked_to(words: list[str], tmp
         (["--program", "each.pasta", "--data", "each.jsonl"], 2, "`data threads` is for programs that answer one doc"),
         (["--data", "none.jsonl"], 1, "no row gets threads, so out.jsonl is not written; none.jsonl:1: it has no str"),
         (["--annotator", "tags"], 2, "--annotator is written MODULE:FUNCTION, not tags"),
-        (["--annotator", "tags:copy"], 1, "no row gets threads"),
         (["--annotator", "tags:copy", "--least", "9"], 2, "--least is for tags by rule"),
         (["--annotator", "asking:down"], 1, "rows.jsonl:1: the annotator raises OSError: no one (asking.py, line 2)"),
         (["--annotator", "asking:none"], 1, "rows.jsonl:1: the annotator returns text, not None"),
@@ -94,5 +100,12 @@ def test_misuse_is_refused_and_nothing_is_written(
     more: list[str], code: int, message: str, words: list[str], tmp_path: Path
 ) -> None:
     result = run(*words, *more)
-    assert result.exit_code == code and message in result.stderr
-    assert not (tmp_path / "out.jsonl").exists()
+    assert result.exit_code == code and message in result.stderr and not (tmp_path / "out.jsonl").exists()
+
+
+def test_an_annotator_is_asked_for_nothing_twice(words: list[str], tmp_path: Path) -> None:
+    for code, message in ((130, "1 answer kept in out.jsonl.answers: give the same"), (1, "no row gets threads")):
+        result = run(*words, "--annotator", "asking:left")
+        assert result.exit_code == code and message in result.stderr, result.stderr
+    assert "1 answer of an earlier run" in result.stderr and (tmp_path / "asked").read_text() == "...."
+    assert not (tmp_path / "out.jsonl.answers").exists()

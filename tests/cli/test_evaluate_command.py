@@ -368,8 +368,7 @@ def test_a_module_that_cannot_be_imported_is_reported(text: str, threads: list[s
     name = f"broken{abs(hash(text))}"
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     result = run(*threads, "--score", f"{name}:f")
-    assert result.exit_code == 3
-    assert f"--score {name}:f: the module {name!r} cannot be imported: " in result.stderr
+    assert result.exit_code == 3 and f"--score {name}:f: the module {name!r} cannot be imported: " in result.stderr
 
 
 def test_options_for_threads_need_the_word(asked: list[str]) -> None:

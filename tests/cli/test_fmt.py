@@ -45,8 +45,7 @@ def test_a_formatted_file_is_not_touched(ugly: Path) -> None:
 
 def test_check_changes_nothing_and_says_what_would_change(ugly: Path) -> None:
     code, output, _ = run("--check", str(ugly))
-    assert code == 1
-    assert "would be reformatted" in output
+    assert code == 1 and "would be reformatted" in output
     assert ugly.read_text(encoding="utf-8") == UGLY
 
 

@@ -81,9 +81,7 @@ def test_no_file_at_all_is_wrong_usage() -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     code, said = refusal([tmp_path / "nowhere.pasta"])
-    assert code == 3
-    assert "there is no file" in said
-    assert "nowhere.pasta" in said
+    assert code == 3 and "there is no file" in said and "nowhere.pasta" in said
 
 
 def test_a_folder_is_not_a_program(tmp_path: Path) -> None:
@@ -105,9 +103,7 @@ def test_a_program_with_errors_is_not_planned_but_explained(tmp_path: Path) -> N
     path = tmp_path / "wrong.pasta"
     path.write_text(SMALL.replace("after brand", "after brnad"), encoding="utf-8")
     code, said = refusal([path])
-    assert code == 1
-    assert "brnad" in said
-    assert "^" in said
+    assert code == 1 and "brnad" in said and "^" in said
 
 
 def test_a_file_of_types_alone_has_nothing_to_plan(tmp_path: Path) -> None:
@@ -168,15 +164,13 @@ def test_a_missing_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_a_tokenizer_is_named(small: Path) -> None:
     code, said = refusal([small, "--tokenizer", small])
-    assert code == 3
-    assert said.startswith(f"{small} could not be read as a tokenizer: ")
+    assert code == 3 and said.startswith(f"{small} could not be read as a tokenizer: ")
 
 
 def test_a_folder_without_a_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     code, said = refusal([small, "--tokenizer", tmp_path / "empty"])
-    assert code == 3
-    assert "holds no tokenizer.json" in said
+    assert code == 3 and "holds no tokenizer.json" in said
 
 
 def test_a_program_that_cannot_be_planned_is_explained(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,8 +198,7 @@ def test_json_that_is_not_a_plan_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(text, encoding="utf-8")
     code, said = refusal([path])
-    assert code == 1
-    assert said.startswith(f"{path}: this ")
+    assert code == 1 and said.startswith(f"{path}: this ")
     assert "Traceback" not in said
 
 
@@ -213,8 +206,7 @@ def test_two_programs_are_compared(small: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.pasta"
     other.write_text(SMALL.replace("max=9", "max=7"), encoding="utf-8")
     result = plan("--diff", small, other)
-    assert result.exit_code == 1
-    assert "line: 'line' may take 7 tokens instead of 9\n" in result.stdout
+    assert result.exit_code == 1 and "line: 'line' may take 7 tokens instead of 9\n" in result.stdout
 
 
 def test_a_comparison_takes_no_further_program(small: Path) -> None:

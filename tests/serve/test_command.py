@@ -46,8 +46,7 @@ def test_the_command_loads_the_model_as_it_is_told(served: Served, tmp_path: Pat
 def test_a_port_that_is_taken_is_refused(served: Served) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         refused = invoke("--port", str(other.getsockname()[1]))
-    assert refused.exit_code == 2 and "cannot be listened on: address already in use" in refused.output
-    assert not served
+    assert refused.exit_code == 2 and "cannot be listened on: address already in use" in refused.output and not served
     with listener("127.0.0.1", 0) as ours, pytest.raises(OSError, match="in use"):  # while our model is loaded
         listener("127.0.0.1", ours.getsockname()[1])
 
