@@ -26,7 +26,6 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.compatibility import rope_types
 from pastalang.runtime.models.load_errors import as_load_error, quietly
 from pastalang.runtime.models.source import fingerprint_of_file, missing_for_gguf
 
@@ -164,6 +163,8 @@ def _check_positions(file: Path, contents: Any) -> None:
     if kind == "none" or factor == 1:
         return
     from transformers import AutoConfig
+
+    from pastalang.runtime.models.compatibility import rope_types
 
     with as_load_error(file), quietly(), _without_bars():
         config = AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
