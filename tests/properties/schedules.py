@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from pastalang import Engine, Limits, Mode, Plan, PlanError, Result, Sampling, build_plan
+from pastalang import Engine, Invalid, Limits, Mode, Plan, PlanError, Result, Sampling, build_plan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.testing.strategies import programs
@@ -42,7 +42,8 @@ def outcome(runner: Engine, plan: Plan, *, seed: int) -> str:
     if isinstance(found, Result):
         return repr([(field.path, field.items, field.tokens) for field in found.fields]) + found.text
     assert "internal" not in str(found), found
-    return type(found).__name__
+    had_no_room = isinstance(found, Invalid) and found.result is not None and found.result.usage.given_up
+    return "OutOfMemory" if had_no_room else type(found).__name__
 
 
 def pauses(seed: int) -> Any:
