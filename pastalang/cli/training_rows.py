@@ -352,7 +352,7 @@ def _tagged(settings: DataSettings, plan: Plan) -> tuple[list[Tagged], list[Reje
 
 @contextmanager
 def _keeping(settings: DataSettings, annotate: Annotator | None) -> Iterator[Annotator | None]:
-    """The annotator, whose answers are kept next to the rows until there are all of them."""
+    """The annotator. Its answers are kept next to the rows until every row has one."""
     if annotate is None:
         yield None
         return
@@ -361,7 +361,7 @@ def _keeping(settings: DataSettings, annotate: Annotator | None) -> Iterator[Ann
     place = settings.out.with_name(f"{settings.out.name}.answers")
     with KeptAnswers(annotate, str(settings.annotator), place) as asked:
         if asked.kept:
-            echo_error(f"{counted(asked.kept, 'answer')} of an earlier run: {place}")
+            echo_error(f"going on with {counted(asked.kept, 'answer')} of an earlier run, from {place}")
         try:
             yield asked
         except KeyboardInterrupt:
@@ -370,7 +370,7 @@ def _keeping(settings: DataSettings, annotate: Annotator | None) -> Iterator[Ann
                 EXIT_STOPPED,
             ) from None
     if place.exists():
-        echo_error(f"some rows have no answer: the same command asks for these alone, with those in {place}")
+        echo_error(f"some rows got no answer: the same command asks for these alone, as {place} keeps the others")
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -416,11 +416,11 @@ def train_round(
         ]
         pairs = pairs_of(reading.rows, answers, round.preference)
         usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
-        report(f"{usable:,} of {sampled:,} answers can be used: they are whole, and their tags act")
+        report(f"{usable:,} of {sampled:,} answers can be used: they are whole, fit a row, and their tags act")
         if not usable:
             raise BadData(
-                f"no answer of {round.model} can be used: all are cut by a limit, or have tags that do not act; "
-                "raise `max`, or train it first with rows that have threads"
+                f"no answer of {round.model} can be used: all are cut by a limit, fit no row, or have tags that do not "
+                "act; raise `max`, or train it first with rows that have threads"
             )
         summary_of(pairs, answers, round.quality, report)
         batches = PairBatches(pairs, recorder, plan, size=round.pairs, seed=settings.seed)

@@ -462,8 +462,8 @@ def annotation_prompt(answer: str, policy: AutoPolicy) -> str:
 
 
 class KeptAnswers:
-    """An annotator whose answers are kept in a file as they come: what has once been asked, a later run does not ask
-    again. The file is deleted at the end, if every row has an answer or none has. `name`: of the annotator."""
+    """An annotator whose answers are kept in a file as they come, so that a later run does not ask for them again. The
+    file is deleted at the end, if every row has an answer or none has. `name`: of the annotator."""
 
     def __init__(self, annotate: Annotator, name: str, place: Path) -> None:
         self._annotate, self._name, self._place = annotate, name, place

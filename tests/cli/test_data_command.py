@@ -107,5 +107,5 @@ def test_an_annotator_is_asked_for_nothing_twice(words: list[str], tmp_path: Pat
     for code, message in ((130, "1 answer kept in out.jsonl.answers: give the same"), (1, "no row gets threads")):
         result = run(*words, "--annotator", "asking:left")
         assert result.exit_code == code and message in result.stderr, result.stderr
-    assert "1 answer of an earlier run" in result.stderr and (tmp_path / "asked").read_text() == "...."
+    assert "going on with 1 answer of an earlier run" in result.stderr and (tmp_path / "asked").read_text() == "...."
     assert not (tmp_path / "out.jsonl.answers").exists()

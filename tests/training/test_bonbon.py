@@ -115,7 +115,7 @@ def test_a_round_without_usable_answers_says_why(tmp_path: Path) -> None:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pastalang.training.bonbon.Sampler._some", lambda *_: [[Sampled("a" * 60, 2.0, 1.0)]])
-        with pytest.raises(BadData, match="can be used: all are cut by a limit, or have tags that do not act"):
+        with pytest.raises(BadData, match="used: all are cut by a limit, fit no row, or have tags that do not act"):
             train_round(one, report=lambda _: None)
 
 
